@@ -1,0 +1,128 @@
+"""The one decorator for compiled code, and the folder in which its machine code is kept.
+
+Numba's own on-disk cache goes stale silently when a *called* function changes in another file.
+So the folder is named by a hash of the package's sources: edit anything, and a new folder starts.
+"""
+
+import functools
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+from numba import config as numba_config
+from numba import types
+from numba.extending import intrinsic
+from platformdirs import user_cache_path
+
+config: Any = numba_config  # its attributes are made at run time
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PACKAGE = Path(__file__).parent
+# The top layers: no compiled code may depend on them (import contract), so they are not hashed.
+NOT_COMPILED = ("cli.py", "experiments", "service", "check.py", "theory.py")
+DISPATCHERS: list[Any] = []
+
+
+def source_hash() -> str:
+    """Hash every source file on which compiled code can depend."""
+    digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
+    for path in sorted(PACKAGE.rglob("*.py")):
+        relative = path.relative_to(PACKAGE)
+        if relative.parts[0] not in NOT_COMPILED:
+            digest.update(str(relative).encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@functools.cache
+def cache_folder() -> Path:
+    """The folder of this version's machine code: under HEADWAY_CACHE_DIR or the user's cache."""
+    chosen = os.environ.get("HEADWAY_CACHE_DIR")
+    base = Path(chosen) if chosen else user_cache_path("headway")
+    folder = base / "compiled" / source_hash()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError:  # a read-only home: compile again in every process rather than fail
+        folder = Path(tempfile.mkdtemp(prefix="headway-compiled-"))
+    return folder
+
+
+def compiled(function: F) -> F:
+    """Compile a module-level function: no fastmath, no interpreter lock, kept on disk.
+
+    error_model="numpy": a division that could raise would keep its loop from being vectorised.
+    """
+    return _compile(function, forceinline=False)
+
+
+def inlined(function: F) -> F:
+    """`compiled`, and made part of its compiled callers.
+
+    For functions over whole records: a call would copy some three hundred words of them.
+    """
+    return _compile(function, forceinline=True)
+
+
+def _compile(function: F, *, forceinline: bool) -> F:
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(cache_folder())
+    try:
+        dispatcher: Any = numba.njit(
+            nogil=True, cache=True, error_model="numpy", forceinline=forceinline
+        )(function)
+    finally:
+        config.CACHE_DIR = before
+    DISPATCHERS.append(dispatcher)
+    return cast(F, dispatcher)
+
+
+def compilations() -> int:
+    """How many specialisations this process compiled itself instead of loading them."""
+    if config.DISABLE_JIT:
+        return 0
+    return sum(sum(each.stats.cache_misses.values()) for each in DISPATCHERS)
+
+
+def _borrowed(typing: Any, record: Any) -> Any:  # noqa: ANN401, ARG001 - Numba's own protocol
+    """See `borrowed`: take the owner out of each array of a tuple."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:  # noqa: ANN401
+        kind = signature.args[0]
+        value = values[0]
+        for place, each in enumerate(kind):
+            if isinstance(each, types.Array):
+                field = builder.extract_value(value, place)
+                array = context.make_array(each)(context, builder, value=field)
+                array.meminfo = array.meminfo.type(None)
+                value = builder.insert_value(value, array._getvalue(), place)
+        return value
+
+    return record(record), generate
+
+
+def _itself(record: F) -> F:
+    """`borrowed` in plain Python."""
+    return record
+
+
+# borrowed(record): the same record, its arrays without their owners. A compiled loop that only
+# reads and writes what its caller holds then counts no references, which is half of its time
+# otherwise (atomic increments, some hundred a round).
+borrowed = _itself if config.DISABLE_JIT else intrinsic(_borrowed)
+
+
+def is_warm() -> bool:
+    """Has a process of this version compiled its kernels into the folder already?"""
+    return bool(config.DISABLE_JIT) or (cache_folder() / "warm").exists()
+
+
+def mark_warm() -> None:
+    """Everything is compiled: later processes need not announce it."""
+    (cache_folder() / "warm").touch()

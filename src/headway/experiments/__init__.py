@@ -1,0 +1,1 @@
+"""Experiments: results on disk, figures drawn from them."""

@@ -1,0 +1,1 @@
+"""Compiled mathematics on arrays: no classes, no input or output, no records."""

@@ -1,0 +1,154 @@
+"""Learners over the records: a fresh model, one outcome learned, and how its scores rank."""
+
+import numpy as np
+
+from headway.compiled import inlined
+from headway.kernel.ellipsoid import confidence_radius, shrink
+from headway.kernel.likelihood import (
+    initial_squared_radius,
+    prior_precision,
+    queried_radius,
+    set_step,
+)
+from headway.kernel.linear import add_outer, norm
+from headway.kernel.logistic import BLOCK, project_packed, refit
+from headway.kernel.optimism import best_pair
+from headway.state import LIKELIHOOD, PAPER, Model, Params
+
+LEARNER_SETTINGS: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "truth": (),
+    "paper": ("norm_bound", "failure_prob", "kappa", "ridge", "beta_scale", "projection"),
+    "likelihood": ("norm_bound", "failure_prob"),
+}
+LEARNER_ABOUT = {
+    "paper": "exact ridge MLE, projection and radius of the paper (eq. beta)",
+    "likelihood": "likelihood-ratio confidence set: guaranteed, no tuning constant",
+}
+
+
+def new_model(params: Params, servers: int, dimension: int) -> Model:
+    """Nothing learned yet."""
+    paper = params.learner == PAPER
+    sequential = params.learner == LIKELIHOOD
+    d_paper = dimension if paper else 0
+    d_sequential = dimension if sequential else 0
+    model = Model(
+        updates=np.zeros(servers, np.int64),
+        successes=np.zeros(servers, np.int64),
+        theta=np.zeros((servers, dimension)),
+        inverse=np.zeros((servers, dimension, dimension)),
+        radius=np.zeros(servers),
+        step=np.zeros((servers, dimension)),
+        step_scale=np.zeros(servers),
+        squared_radius=np.zeros(servers if sequential else 0),
+        event_failed=np.zeros(servers if sequential else 0, np.bool_),
+        mean=np.zeros((servers, d_sequential)),
+        covariance=np.zeros((servers, d_sequential, d_sequential)),
+        design=np.zeros((servers, d_paper, d_paper)),
+        mle=np.zeros((servers, d_paper)),
+        curvature=np.zeros((servers, d_paper, d_paper)),
+        history_x=np.zeros((servers, 1 if paper else 0, d_paper, BLOCK)),
+        history_r=np.zeros((servers, 1 if paper else 0, BLOCK)),
+    )
+    identity = np.eye(dimension)
+    if paper:
+        model.design[:] = params.kappa * params.ridge * identity
+        model.inverse[:] = identity / (params.kappa * params.ridge)
+        model.curvature[:] = identity / params.ridge
+        model.radius[:] = params.beta_scale * confidence_radius(
+            0, dimension, params.kappa, params.ridge, servers, params.failure_prob,
+            params.norm_bound,
+        )  # fmt: skip
+    if sequential:
+        model.inverse[:] = identity / prior_precision(dimension, params.norm_bound)
+        model.covariance[:] = model.inverse
+        model.squared_radius[:] = initial_squared_radius(
+            dimension, servers, params.failure_prob, params.norm_bound
+        )
+        model.radius[:] = queried_radius(model.squared_radius[0], servers, params.failure_prob)
+    return model
+
+
+@inlined
+def learn(params, model, x, tries, server, success):
+    """Learn one outcome of one server with the learner that params names."""
+    model.updates[server] += 1
+    if success:
+        model.successes[server] += 1
+    if params.learner == LIKELIHOOD:
+        learn_likelihood(params, model, x, server, success)
+    elif params.learner == PAPER:
+        learn_paper(params, model, x, server, success)
+
+
+@inlined
+def learn_nothing(params, model, x, tries, server, success):
+    """Outcomes teach this policy nothing."""
+
+
+@inlined
+def learn_likelihood(params, model, x, server, success):
+    """The likelihood-ratio set, queried at failure_prob / servers."""
+    servers = model.updates.shape[0]
+    squared, failed, scale = set_step(
+        x,
+        success,
+        params.norm_bound,
+        model.theta[server],
+        model.inverse[server],
+        model.mean[server],
+        model.covariance[server],
+        model.squared_radius[server],
+        model.event_failed[server],
+        model.step[server],
+    )
+    model.squared_radius[server] = squared
+    model.event_failed[server] = failed
+    model.step_scale[server] = scale
+    model.radius[server] = queried_radius(squared, servers, params.failure_prob)
+
+
+@inlined
+def learn_paper(params, model, x, server, success):
+    """Exact ridge MLE, V, projection onto the ball, eq. (beta) with this server's count."""
+    servers, dimension = model.theta.shape
+    count = model.updates[server]
+    block = (count - 1) // BLOCK
+    place = (count - 1) % BLOCK
+    for i in range(dimension):
+        model.history_x[server, block, i, place] = x[i]
+    model.history_r[server, block, place] = 1.0 if success else 0.0
+    history = model.history_x[server]
+    mle = model.mle[server]
+    refit(history, model.history_r[server], count, params.ridge, mle, model.curvature[server])
+    add_outer(model.design[server], 1.0, x)
+    model.step_scale[server] = shrink(model.inverse[server], 1.0, x, model.step[server])
+    model.radius[server] = params.beta_scale * confidence_radius(
+        count, dimension, params.kappa, params.ridge, servers, params.failure_prob,
+        params.norm_bound,
+    )  # fmt: skip
+    if norm(mle) <= params.norm_bound:
+        model.theta[server] = mle
+    else:
+        zeros = np.zeros_like(model.history_r[server])
+        model.theta[server] = project_packed(
+            history, zeros, count, mle, model.design[server], params.norm_bound,
+            params.projection_ridge,
+        )  # fmt: skip
+
+
+@inlined
+def optimistic_pair(params, model, queue):
+    """(job, server) with the best upper bound: on the paper's scale of probability for its own
+    learner, on the logit for the others.
+    """
+    return best_pair(
+        queue.mean,
+        queue.spread,
+        queue.arrival,
+        queue.length[0],
+        queue.free,
+        model.radius,
+        params.learner != PAPER,
+    )

@@ -1,0 +1,152 @@
+"""From what a person asks for to the `Params` that compiled code reads: names, defaults, checks."""
+
+import math
+from typing import Any, NamedTuple
+
+from headway.errors import HeadwayError, unknown
+from headway.learners import LEARNER_SETTINGS
+from headway.policies import POLICIES
+from headway.policy import Policy, Settings, Situation
+from headway.state import LEARNERS, Params
+
+DEFAULTS: Settings = {"kappa": 10.0, "ridge": 1.0, "beta_scale": 1.0, "projection": "paper"}
+PROJECTIONS = ("paper", "with_ridge")
+POSITIVE = ("norm_bound", "kappa", "ridge")
+
+
+class Resolved(NamedTuple):
+    """A policy ready to run."""
+
+    policy: Policy
+    learner: str
+    settings: Settings  # every setting with its value, given or default
+    params: Params
+    remarks: tuple[str, ...]  # what a person should know about a default
+
+
+def find_policy(name: str | Policy) -> Policy:
+    """A policy by its id, or the policy itself."""
+    if isinstance(name, Policy):
+        return name
+    if name not in POLICIES:
+        raise unknown("policy", name, POLICIES)
+    return POLICIES[name]
+
+
+def choose_learner(policy: Policy, learner: str | None) -> str:
+    """The learner asked for, if the policy can use it; its default otherwise."""
+    if learner is None:
+        return policy.learners[0]
+    if learner not in LEARNER_SETTINGS or learner == "truth":
+        raise unknown("learner", learner, (name for name in LEARNER_SETTINGS if name != "truth"))
+    if learner not in policy.learners:
+        usable = " or ".join(policy.learners) if policy.learners[0] != "truth" else "none"
+        raise HeadwayError(
+            f"policy {policy.name} cannot use learner {learner!r}: it takes {usable}"
+        )
+    return learner
+
+
+def setting_names(policy: Policy, learner: str) -> tuple[str, ...]:
+    """The settings that this policy has with this learner."""
+    return (*LEARNER_SETTINGS[learner], *policy.defaults)
+
+
+def all_setting_names() -> set[str]:
+    """Every setting of any built-in policy with any learner."""
+    names = {name for settings in LEARNER_SETTINGS.values() for name in settings}
+    return names | {name for policy in POLICIES.values() for name in policy.defaults}
+
+
+def resolve(
+    policy: str | Policy, situation: Situation, *, learner: str | None = None, given: Settings
+) -> Resolved:
+    """Check what was given, fill in the rest, and say what a default rests on."""
+    found = find_policy(policy)
+    chosen = choose_learner(found, learner)
+    names = setting_names(found, chosen)
+    for name in given:
+        if name not in names:
+            raise foreign_setting(found, chosen, name, names)
+    settings: Settings = {}
+    remarks: list[str] = []
+    for name in names:
+        if name in given:
+            settings[name] = given[name]
+        else:
+            settings[name], remark = default(found, name, situation, settings)
+            if remark:
+                remarks.append(f"{found.name}: {remark}")
+        check(name, settings[name])
+    return Resolved(found, chosen, settings, make_params(chosen, settings), tuple(remarks))
+
+
+def foreign_setting(policy: Policy, learner: str, name: str, names: tuple[str, ...]) -> Exception:
+    """Why this policy does not take this setting, and what would help."""
+    owners = [each for each in policy.learners if name in LEARNER_SETTINGS[each]]
+    if owners:
+        return HeadwayError(
+            f"setting {name!r} belongs to learner {owners[0]}, and {policy.name} runs with "
+            f"{learner}: choose learner {owners[0]} or leave it out"
+        )
+    if name in all_setting_names():
+        mine = ", ".join(names) or "none"
+        return HeadwayError(f"policy {policy.name} has no setting {name!r}; it has: {mine}")
+    return unknown("setting", name, names)
+
+
+def default(
+    policy: Policy, name: str, situation: Situation, settings: Settings
+) -> tuple[Any, str | None]:
+    """The value of a setting that was not given, and a remark where one is due."""
+    if name in policy.defaults:
+        rule = policy.defaults[name]
+        if not callable(rule):
+            return rule, None
+        if situation.rounds is None:
+            raise HeadwayError(f"{policy.name} without a horizon needs {name} to be given")
+        return rule(situation, settings)
+    if name == "norm_bound":
+        if situation.norm_bound is None:
+            raise HeadwayError(f"{policy.name}: norm_bound has no default here, give it")
+        return situation.norm_bound, None
+    if name == "failure_prob":
+        if situation.rounds is None:
+            raise HeadwayError(f"{policy.name} without a horizon needs failure_prob to be given")
+        return 1.0 / max(situation.rounds, 2) ** 2, None
+    return DEFAULTS[name], None
+
+
+def check(name: str, value: Any) -> None:  # noqa: ANN401 - it is what is being checked
+    """Refuse a value that the setting cannot have."""
+    if name == "projection":
+        if value not in PROJECTIONS:
+            raise unknown("projection", value, PROJECTIONS)
+        return
+    if name == "assumed_slack" and value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise HeadwayError(f"setting {name} = {value!r} must be a finite number")
+    if name in POSITIVE and value <= 0.0:
+        raise HeadwayError(f"setting {name} = {value!r} must be above 0")
+    if name == "failure_prob" and not 0.0 < value < 1.0:
+        raise HeadwayError(f"setting failure_prob = {value!r} must be between 0 and 1")
+    if name == "explore_prob" and not 0.0 <= value <= 1.0:
+        raise HeadwayError(f"setting explore_prob = {value!r} must be in [0, 1]")
+    if name in ("beta_scale", "assumed_slack") and value < 0.0:
+        raise HeadwayError(f"setting {name} = {value!r} must be at least 0")
+    if name == "burn_in_rounds" and (value < 0 or value != int(value)):
+        raise HeadwayError(f"setting burn_in_rounds = {value!r} must be a whole number >= 0")
+
+
+def make_params(learner: str, settings: Settings) -> Params:
+    """The record; what the policy does not have stays NaN."""
+    values = {
+        name: float(value)
+        for name, value in settings.items()
+        if name in Params._fields and value is not None
+    }
+    if "projection" in settings:
+        kept = settings["projection"] == "with_ridge"
+        values["projection_ridge"] = values["ridge"] if kept else 0.0
+    return Params(learner=LEARNERS[learner], **values)

@@ -1,0 +1,1 @@
+"""The simulator: one of the two drivers of a policy."""

@@ -1,0 +1,158 @@
+"""`compare`: several policies on the same draws, with intervals, against the optimal policy."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from headway.errors import HeadwayError, unknown
+from headway.policies import POLICIES
+from headway.policy import Policy, Settings
+from headway.settings import all_setting_names, find_policy, setting_names
+from headway.sim.run import Advance, Run, World, check_size, draw_instances, simulate
+
+COLUMNS = 500  # of a compared trajectory, unless `every` says otherwise
+
+
+class Interval(NamedTuple):
+    """A mean over replicas with its standard error and 95 % interval (Student's t)."""
+
+    mean: float
+    se: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` returns: a run and a row of measures for each policy."""
+
+    runs: dict[str, Run]
+    rows: dict[str, dict[str, Interval]]
+    remarks: tuple[str, ...]
+
+    @property
+    def any_run(self) -> Run:
+        """The optimal policy's run: it has what all runs share."""
+        return self.runs["optimal"]
+
+
+def interval(values: ArrayLike) -> Interval:
+    """Mean, standard error and 95 % interval; the last three are NaN for one replica."""
+    from scipy.special import stdtrit
+
+    array = np.asarray(values, np.float64)
+    mean = float(array.mean())
+    if array.size < 2:
+        return Interval(mean, math.nan, math.nan, math.nan)
+    error = float(array.std(ddof=1)) / math.sqrt(array.size)
+    half = float(stdtrit(array.size - 1, 0.975)) * error
+    return Interval(mean, error, mean - half, mean + half)
+
+
+def measures(run: Run, optimal: Run) -> dict[str, Interval]:
+    """What is compared. Regret is coupled: replica by replica on the same draws."""
+    return {
+        "queue_final": interval(run.queue_final),
+        "queue_mean": interval(run.queue_mean),
+        "wait_p50": interval(run.wait(0.50)),
+        "wait_p99": interval(run.wait(0.99)),
+        "regret_final": interval(run.queue_final - optimal.queue_final),
+        "regret_mean": interval(run.queue_mean - optimal.queue_mean),
+    }
+
+
+def compare(
+    policies: Iterable[str | Policy] | None = None,
+    world: World | None = None,
+    *,
+    rounds: int = 5000,
+    replicas: int = 20,
+    seed: int = 0,
+    learner: str | None = None,
+    every: int | str | None = None,
+    threads: int | None = None,
+    advance: Advance | None = None,
+    settings: Mapping[str, Settings] | None = None,
+    **params: Any,  # noqa: ANN401 - settings by name, checked one by one
+) -> Comparison:
+    """Run policies (default: all) on the same draws; `optimal` always runs.
+
+    `params` go to every policy that has them, `settings` to the policy they name. A learner that
+    a policy cannot use is ignored for it, and a remark says so.
+    """
+    from headway.world.scenario import Scenario
+
+    world = Scenario() if world is None else world
+    chosen = pick(policies)
+    thinned = max(1, rounds // COLUMNS) if every is None and isinstance(rounds, int) else every
+    check_size(
+        world, rounds=rounds, replicas=replicas, seed=seed, every=thinned or 1, threads=threads
+    )
+    plans = plan(chosen, learner, params, settings or {})
+    drawn = draw_instances(world, seed=seed, replicas=replicas)
+    runs: dict[str, Run] = {}
+    remarks: list[str] = []
+    for policy in chosen:
+        use, given = plans[policy.name]
+        if learner is not None and use != learner:
+            remarks.append(f"{policy.name}: learner {learner} ignored, it {own_learner(policy)}")
+        run = simulate(
+            policy, world, rounds=rounds, replicas=replicas, seed=seed, learner=use,
+            every=thinned or 1, threads=threads, advance=advance, instances=drawn, **given,
+        )  # fmt: skip
+        runs[policy.name] = run
+        remarks.extend(run.remarks)
+    rows = {name: measures(run, runs["optimal"]) for name, run in runs.items()}
+    return Comparison(runs, rows, tuple(remarks))
+
+
+def own_learner(policy: Policy) -> str:
+    """How a policy learns when it is left alone, as the end of a sentence."""
+    first = policy.learners[0]
+    return f"runs with {first}" if first not in ("none", "truth") else "does not learn"
+
+
+def pick(policies: Iterable[str | Policy] | None) -> list[Policy]:
+    """The policies to run, once each, `optimal` among them."""
+    wanted = [find_policy(each) for each in (POLICIES if policies is None else policies)]
+    names = [each.name for each in wanted]
+    for name in names:
+        if names.count(name) > 1:
+            raise HeadwayError(
+                f"policy {name!r} is listed {names.count(name)} times: once is enough"
+            )
+    return wanted if "optimal" in names else [*wanted, POLICIES["optimal"]]
+
+
+def plan(
+    chosen: list[Policy],
+    learner: str | None,
+    params: Settings,
+    settings: Mapping[str, Settings],
+) -> dict[str, tuple[str | None, Settings]]:
+    """The learner and the settings of each policy; a setting that nobody has is an error."""
+    for name in settings:
+        if name not in {each.name for each in chosen}:
+            raise unknown("policy in a setting", name, (each.name for each in chosen))
+    plans: dict[str, tuple[str | None, Settings]] = {}
+    taken: set[str] = set()
+    for policy in chosen:
+        use = learner if learner in policy.learners else None
+        names = setting_names(policy, use or policy.learners[0])
+        given = {name: value for name, value in params.items() if name in names}
+        taken.update(given)
+        plans[policy.name] = (use, {**given, **settings.get(policy.name, {})})
+    for name in params:
+        if name not in taken:
+            if name in all_setting_names():
+                raise HeadwayError(
+                    f"no compared policy has the setting {name!r} with the learner it runs with"
+                )
+            raise unknown("setting", name, all_setting_names())
+    if learner is not None and not any(use for use, _ in plans.values()):
+        raise unknown("learner", learner, {use for each in chosen for use in each.learners})
+    return plans

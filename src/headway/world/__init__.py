@@ -1,0 +1,1 @@
+"""Worlds: where jobs come from and what servers can do."""
