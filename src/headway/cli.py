@@ -310,7 +310,9 @@ def head_line(summary: dict[str, Any]) -> str:
         f"arrival rate {world['arrival_rate']:g}"
     )
     if world["slack_by"] == "reject":
-        text += f", slack {world['slack']:g} ({world['acceptance']:.0%} of contexts have it)"
+        text += f", slack {world['slack']:g} ({world['acceptance']:.0%} of contexts have it"
+        redraws = world["redraws"]
+        text += f", {redraws} redraws of theta_star)" if redraws else ")"
     return text
 
 
@@ -328,8 +330,9 @@ def print_comparison(comparison: "Comparison", summary: dict[str, Any]) -> None:
     for name in order:
         row, run = comparison.rows[name], comparison.runs[name]
         learns = run.learner not in ("none", "truth")
+        all_burn_in = run.settings.get("burn_in_rounds", 0) >= run.rounds
         table.add_row(
-            name,
+            f"{name} *" if all_burn_in else name,
             run.learner if learns else "-",
             show(row["queue_mean"]),
             show(row["queue_final"]),
@@ -339,6 +342,8 @@ def print_comparison(comparison: "Comparison", summary: dict[str, Any]) -> None:
             style="dim" if name == "optimal" else None,
         )
     console.print(table)
+    if any(run.settings.get("burn_in_rounds", 0) >= run.rounds for run in comparison.runs.values()):
+        console.print("* burn-in covers the whole run", style="dim", highlight=False)
     console.print(
         "means over rounds, ± 95 % over replicas; regret: beyond optimal, same draws",
         style="dim",

@@ -72,7 +72,7 @@ def new_model(params: Params, servers: int, dimension: int) -> Model:
 
 @inlined
 def learn(params, model, x, tries, server, success):
-    """Learn one outcome of one server with the learner that params names."""
+    """Learn one outcome of one server with the learner that params names (without one: count)."""
     model.updates[server] += 1
     if success:
         model.successes[server] += 1
@@ -80,11 +80,6 @@ def learn(params, model, x, tries, server, success):
         learn_likelihood(params, model, x, server, success)
     elif params.learner == PAPER:
         learn_paper(params, model, x, server, success)
-
-
-@inlined
-def learn_nothing(params, model, x, tries, server, success):
-    """Outcomes teach this policy nothing."""
 
 
 @inlined

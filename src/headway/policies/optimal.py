@@ -3,7 +3,7 @@
 import numpy as np
 
 from headway.compiled import inlined
-from headway.learners import learn_nothing
+from headway.learners import learn
 from headway.policy import Policy
 
 
@@ -34,7 +34,7 @@ def choose(params, model, clock, queue, key):
 policy = Policy(
     "optimal",
     choose,
-    learn_nothing,
+    learn,
     learners=("truth",),
     about="knows the true success rates and takes the best pair",
     source="Section 3; the yardstick of queue length regret",

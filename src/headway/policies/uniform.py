@@ -2,7 +2,7 @@
 
 from headway.compiled import inlined
 from headway.kernel.exploration import count_free, uniform_free, uniform_job
-from headway.learners import learn_nothing
+from headway.learners import learn
 from headway.policy import Policy
 from headway.rng import JOB, SERVER, uniform
 
@@ -21,7 +21,7 @@ def choose(params, model, clock, queue, key):
 policy = Policy(
     "random",
     choose,
-    learn_nothing,
+    learn,
     about="a uniform job and a uniform server",
     source="Section 6, baseline (i)",
 )
