@@ -263,20 +263,15 @@ def parse_value(text: str) -> int | float | str:
 
 def compile_first() -> None:
     """Compile the kernels if this version never was, and say so: no silent pause."""
-    from headway.compiled import is_warm, mark_warm
-    from headway.sim.run import warm_up
+    from headway.compiled import is_warm
+    from headway.sim.run import COMPILING, ensure_compiled
 
-    if is_warm():
-        return
     console = Console(stderr=True)
-    text = "compiling headway for this machine (once per version, about half a minute)"
-    if console.is_terminal:
-        with console.status(text):
-            warm_up()
+    if console.is_terminal and not is_warm():
+        with console.status(COMPILING):
+            ensure_compiled(announce=False)
     else:
-        console.print(text, highlight=False, soft_wrap=True)
-        warm_up()
-    mark_warm()
+        ensure_compiled()
 
 
 @contextmanager
@@ -380,7 +375,7 @@ def main() -> None:
         sys.exit(141)
     except OSError as problem:
         where = f" {problem.filename!r}" if problem.filename else ""
-        fail(f"the system refused{where}: {problem.strerror}", 2)
+        fail(f"the system refused{where}: {problem.strerror or problem}", 2)
 
 
 def fail(text: str, code: int) -> None:

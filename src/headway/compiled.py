@@ -7,7 +7,9 @@ So the folder is named by a hash of the package's sources: edit anything, and a 
 import functools
 import hashlib
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -125,4 +127,14 @@ def is_warm() -> bool:
 
 def mark_warm() -> None:
     """Everything is compiled: later processes need not announce it."""
-    (cache_folder() / "warm").touch()
+    folder = cache_folder()
+    (folder / "warm").touch()
+    if folder.parent.name == "compiled":
+        sweep(folder)
+
+
+def sweep(current: Path) -> None:
+    """Remove the folders of other versions that were made warm over a month ago."""
+    for mark in current.parent.glob("*/warm"):
+        if mark.parent != current and mark.stat().st_mtime < time.time() - 30 * 86_400:
+            shutil.rmtree(mark.parent, ignore_errors=True)

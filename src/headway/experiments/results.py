@@ -78,7 +78,7 @@ def check_folder(folder: Path) -> None:
             pass
     except OSError as problem:
         raise HeadwayError(
-            f"cannot write to {str(folder)!r} ({problem.strerror}): choose another --out"
+            f"cannot write to {str(folder)!r} ({problem.strerror or problem}): choose another --out"
         ) from None
 
 
@@ -92,7 +92,7 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
         neighbour.chmod(0o644)
         neighbour.replace(path)
     except OSError as problem:
-        raise HeadwayError(f"cannot write {str(path)!r} ({problem.strerror})") from None
+        raise HeadwayError(f"cannot write {str(path)!r} ({problem.strerror or problem})") from None
     finally:
         neighbour.unlink(missing_ok=True)
 

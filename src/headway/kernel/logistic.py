@@ -50,17 +50,14 @@ def softplus(z):
 
 @compiled
 def loop_sigmoid(z):
-    """mu(z) to 1e-13 without a call or a branch, so that loops over it are vectorised.
+    """mu(z) to 2e-13 without a call or a branch, so that loops over it are vectorised.
 
-    e^-a = (e^(-a/256))^256 by Taylor's series; a is cut at 40, where mu is 4e-18.
+    e^-a = (e^(-a/1024))^1024 by Taylor's series; a is cut at 40, where mu is 4e-18.
     """
     a = abs(z)
     a = 40.0 if a > 40.0 else a
-    y = a * (-1.0 / 256.0)
-    e = 2.7557319223985893e-07
-    e = e * y + 2.7557319223985893e-06
-    e = e * y + 2.48015873015873e-05
-    e = e * y + 1.984126984126984e-04
+    y = a * (-1.0 / 1024.0)
+    e = 1.984126984126984e-04
     e = e * y + 1.388888888888889e-03
     e = e * y + 8.333333333333333e-03
     e = e * y + 4.1666666666666664e-02
@@ -76,16 +73,27 @@ def loop_sigmoid(z):
     e = e * e
     e = e * e
     e = e * e
+    e = e * e
+    e = e * e
     s = 1.0 / (1.0 + e)
     return s if z >= 0.0 else e * s
 
 
 @compiled
 def residual_sum(x, r, count, theta, out):
-    """Out = sum_i (mu(x_i . theta) - r_i) x_i, the gradient of the log-loss."""
+    """The gradient of the log-loss: out = sum_i (mu(x_i . theta) - r_i) x_i."""
+    residual_sum_in(x, r, count, theta, out, np.empty((theta.shape[0] + 1, BLOCK)))
+
+
+@compiled
+def residual_sum_in(x, r, count, theta, out, scratch):
+    """The same in scratch space of d + 1 rows of a block."""
     d = theta.shape[0]
-    z = np.empty(BLOCK)
-    sums = np.zeros((d, BLOCK))
+    z = scratch[d]
+    for j in range(d):
+        total = scratch[j]
+        for i in range(BLOCK):
+            total[i] = 0.0
     for b in range((count + BLOCK - 1) // BLOCK):
         block = x[b]
         outcomes = r[b]
@@ -100,11 +108,11 @@ def residual_sum(x, r, count, theta, out):
             z[i] = loop_sigmoid(z[i]) - outcomes[i]
         for j in range(d):
             row = block[j]
-            total = sums[j]
+            total = scratch[j]
             for i in range(BLOCK):
                 total[i] += row[i] * z[i]
     for j in range(d):
-        total = sums[j]
+        total = scratch[j]
         half = BLOCK // 2
         while half >= 1:
             for i in range(half):
@@ -188,17 +196,27 @@ def refit(x, r, count, ridge, theta, inverse):
     update; Newton's method where they do not contract.
     """
     d = theta.shape[0]
-    row = np.empty(d)
+    if not chord_steps(
+        x, r, count, ridge, theta, inverse, np.empty((5, d)), np.empty((d + 1, BLOCK))
+    ):
+        newton(x, r, count, ridge, theta, inverse)
+
+
+@compiled
+def chord_steps(x, r, count, ridge, theta, inverse, vectors, scratch):
+    """`refit` without Newton's method; False where the steps do not contract."""
+    d = theta.shape[0]
+    row = vectors[0]
+    gradient = vectors[1]
+    before = vectors[2]
+    step = vectors[3]
+    push = vectors[4]
     for j in range(d):
         row[j] = x[(count - 1) // BLOCK, j, (count - 1) % BLOCK]
     z = dot(row, theta)
-    push = np.empty(d)
     multiply(inverse, row, push)
     slope = sigmoid_slope(z)
     add_outer(inverse, -slope / (1.0 + slope * dot(row, push)), push)
-    gradient = np.empty(d)
-    before = np.empty(d)
-    step = np.empty(d)
     miss = sigmoid(z) - r[(count - 1) // BLOCK, (count - 1) % BLOCK]
     for j in range(d):
         gradient[j] = miss * row[j]
@@ -208,36 +226,33 @@ def refit(x, r, count, ridge, theta, inverse):
         for j in range(d):
             theta[j] -= step[j]
             before[j] = gradient[j]
-        residual_sum(x, r, count, theta, gradient)
+        residual_sum_in(x, r, count, theta, gradient, scratch)
         for j in range(d):
             gradient[j] += ridge * theta[j]
-        secant(inverse, step, before, gradient, push)
+            before[j] -= gradient[j]
+        secant(inverse, step, before, push)
         multiply(inverse, gradient, step)
         smaller = norm(step)
         # Errors shrink geometrically: after this step about smaller * (smaller / size) is left.
         if smaller * smaller <= PREDICTED_ERROR * size:
             for j in range(d):
                 theta[j] -= step[j]
-            return
+            return True
         if smaller > 0.5 * size:
-            break
+            return False
         size = smaller
-    newton(x, r, count, ridge, theta, inverse)
+    return False
 
 
 @compiled
-def secant(inverse, step, before, after, push):
-    """BFGS: change the inverse Hessian so that it explains the gradient's change over -step."""
+def secant(inverse, step, drop, image):
+    """BFGS: change the inverse Hessian so that it explains the gradient's drop over -step."""
     d = step.shape[0]
-    product = 0.0
-    for j in range(d):
-        push[j] = before[j] - after[j]
-        product += step[j] * push[j]
+    product = dot(step, drop)
     if not product > 1e-300:
         return
-    image = np.empty(d)
-    multiply(inverse, push, image)
-    scale = (1.0 + dot(push, image) / product) / product
+    multiply(inverse, drop, image)
+    scale = (1.0 + dot(drop, image) / product) / product
     for i in range(d):
         for j in range(i + 1):
             change = scale * step[i] * step[j]

@@ -1,6 +1,7 @@
 """`simulate`: replicas of one policy on one world, and what a run returns."""
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.compiled import is_warm, mark_warm
 from headway.errors import HeadwayError
 from headway.learners import new_model
 from headway.policies import POLICIES
@@ -32,6 +34,7 @@ from headway.world.scenario import Instance, Scenario
 from headway.world.tape import Tape
 
 World = Scenario | Tape
+COMPILING = "compiling for this machine (once per version, about half a minute)"
 STRETCH = 2048  # rounds between two chances to stop
 Advance = Callable[[int], None]  # told how many rounds were done
 
@@ -109,6 +112,7 @@ def simulate(
     """
     check_size(world, rounds=rounds, replicas=replicas, seed=seed, every=every, threads=threads)
     resolved = resolve(policy, world.situation(rounds), learner=learner, given=params)
+    ensure_compiled()
     drawn = instances or draw_instances(world, seed=seed, replicas=replicas)
     step = int(every) if every != "final" else 0
     stop = threading.Event()
@@ -242,6 +246,16 @@ def assemble(
     )
 
 
-def warm_up() -> None:
-    """Compile all that simulating touches, by simulating two rounds."""
-    simulate("random", Scenario(), rounds=2, threads=1)
+def ensure_compiled(*, announce: bool = True) -> None:
+    """Compile all that simulating touches, once per version and machine; never a silent pause."""
+    if is_warm():
+        return
+    if announce:
+        sys.stderr.write(f"headway: {COMPILING}\n")
+        sys.stderr.flush()
+    world = Scenario()
+    resolved = resolve("random", world.situation(2), given={})
+    tally = new_tally(rounds=2, every=0, record=False)
+    instance = world.instance(0, 0)
+    run_replica(resolved, instance, make_key(0), tally, 2, threading.Event(), None)
+    mark_warm()
