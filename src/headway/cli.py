@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -359,6 +358,10 @@ def print_json(value: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
+# What typer raises for a wrong option; it exports only this subclass.
+USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
+
+
 def main() -> None:
     """Run the command; errors are one sentence and exit code 2, Ctrl-C is 130."""
     try:
@@ -366,10 +369,10 @@ def main() -> None:
         sys.exit(result if isinstance(result, int) else 0)
     except HeadwayError as problem:
         fail(str(problem), 2)
-    except click.ClickException as problem:
+    except USAGE_ERROR as problem:
         problem.show()
         sys.exit(problem.exit_code)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         fail("stopped", 130)
     except BrokenPipeError:
         sys.exit(141)

@@ -4,7 +4,7 @@ import math
 from typing import Any, NamedTuple
 
 from headway.errors import HeadwayError, unknown
-from headway.learners import LEARNER_SETTINGS
+from headway.learners import LEARNER_ABOUT, LEARNER_SETTINGS
 from headway.policies import POLICIES
 from headway.policy import Policy, Settings, Situation
 from headway.state import LEARNERS, Params
@@ -37,8 +37,8 @@ def choose_learner(policy: Policy, learner: str | None) -> str:
     """The learner asked for, if the policy can use it; its default otherwise."""
     if learner is None:
         return policy.learners[0]
-    if learner not in LEARNER_SETTINGS or learner == "truth":
-        raise unknown("learner", learner, (name for name in LEARNER_SETTINGS if name != "truth"))
+    if learner not in LEARNER_ABOUT:
+        raise unknown("learner", learner, LEARNER_ABOUT)
     if learner not in policy.learners:
         usable = " or ".join(policy.learners) if policy.learners[0] != "truth" else "none"
         raise HeadwayError(

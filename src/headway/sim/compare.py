@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from headway.errors import HeadwayError, unknown
+from headway.learners import LEARNER_ABOUT, LEARNER_SETTINGS
 from headway.policies import POLICIES
 from headway.policy import Policy, Settings
 from headway.settings import all_setting_names, find_policy, setting_names
@@ -95,11 +96,10 @@ def compare(
     plans = plan(chosen, learner, params, settings or {})
     drawn = draw_instances(world, seed=seed, replicas=replicas)
     runs: dict[str, Run] = {}
-    remarks: list[str] = []
+    others = [name for name, (use, _) in plans.items() if learner is not None and use != learner]
+    remarks = [f"learner {learner} ignored by {', '.join(others)}"] if others else []
     for policy in chosen:
         use, given = plans[policy.name]
-        if learner is not None and use != learner:
-            remarks.append(f"{policy.name}: learner {learner} ignored, it {own_learner(policy)}")
         run = simulate(
             policy, world, rounds=rounds, replicas=replicas, seed=seed, learner=use,
             every=thinned or 1, threads=threads, advance=advance, instances=drawn, **given,
@@ -108,12 +108,6 @@ def compare(
         remarks.extend(run.remarks)
     rows = {name: measures(run, runs["optimal"]) for name, run in runs.items()}
     return Comparison(runs, rows, tuple(remarks))
-
-
-def own_learner(policy: Policy) -> str:
-    """How a policy learns when it is left alone, as the end of a sentence."""
-    first = policy.learners[0]
-    return f"runs with {first}" if first not in ("none", "truth") else "does not learn"
 
 
 def pick(policies: Iterable[str | Policy] | None) -> list[Policy]:
@@ -148,11 +142,17 @@ def plan(
         plans[policy.name] = (use, {**given, **settings.get(policy.name, {})})
     for name in params:
         if name not in taken:
-            if name in all_setting_names():
+            owners = [each for each, settings in LEARNER_SETTINGS.items() if name in settings]
+            if owners:
                 raise HeadwayError(
-                    f"no compared policy has the setting {name!r} with the learner it runs with"
+                    f"setting {name!r} belongs to learner {owners[0]}, and no compared policy runs "
+                    f"with it: choose learner {owners[0]} or leave it out"
                 )
+            if name in all_setting_names():
+                raise HeadwayError(f"no compared policy has the setting {name!r}")
             raise unknown("setting", name, all_setting_names())
     if learner is not None and not any(use for use, _ in plans.values()):
-        raise unknown("learner", learner, {use for each in chosen for use in each.learners})
+        if learner not in LEARNER_ABOUT:
+            raise unknown("learner", learner, LEARNER_ABOUT)
+        raise HeadwayError(f"learner {learner!r}: no compared policy can use it")
     return plans

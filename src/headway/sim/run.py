@@ -1,5 +1,6 @@
 """`simulate`: replicas of one policy on one world, and what a run returns."""
 
+import functools
 import os
 import sys
 import threading
@@ -246,11 +247,12 @@ def assemble(
     )
 
 
+@functools.cache
 def ensure_compiled(*, announce: bool = True) -> None:
-    """Compile all that simulating touches, once per version and machine; never a silent pause."""
-    if is_warm():
-        return
-    if announce:
+    """Load all compiled code that simulating touches, or compile it, once per version and
+    machine; never a silent pause. What is timed later is then simulating alone.
+    """
+    if announce and not is_warm():
         sys.stderr.write(f"headway: {COMPILING}\n")
         sys.stderr.flush()
     world = Scenario()
