@@ -21,7 +21,7 @@ from headway.kernel.logistic import loop_sigmoid, sigmoid, sigmoid_slope, softpl
 # Gauss-Hermite rule for the standard normal. It *is* the forecaster: no integral is approximated.
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(20)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
-LOOP_REACH = 36.0  # up to here loop_sigmoid is good to 1e-13, relatively, in both tails
+LOOP_REACH = 36.0  # up to here loop_sigmoid is good to 2e-13, relatively, in both tails
 # The recursion runs at this level or lower; a set asked for at a higher level is only smaller.
 CHAIN_FAILURE_PROB = 1e-12
 # Overstating a curvature is the unsafe direction: give away more than rounding could add.
@@ -90,11 +90,14 @@ def log_mixture(z):
 
 @compiled
 def filtered_logit(mean, variance, outcome):
-    """The z with z = mean + variance (outcome - mu(z)): Newton's method inside a bracket."""
+    """The z with z = mean + variance (outcome - mu(z)): Newton's method inside a bracket.
+
+    It starts at the bracket's point nearest to the inflection of mu, from where it is monotone.
+    """
     r = 1.0 if outcome else 0.0
     low = mean - (1.0 - r) * variance
     high = mean + r * variance
-    z = mean
+    z = min(max(low, 0.0), high)
     for _ in range(50):
         p = sigmoid(z)
         excess = z - mean - variance * (r - p)

@@ -62,7 +62,7 @@ def best_pair_long(mean, spread, arrival, jobs, free, radius, on_logit):
     job = -1
     server = -1
     for k in range(servers):
-        if top[k] >= best - TIE:
+        if free[k] and top[k] >= best - TIE:
             score_column(mean[:, k], spread[:, k], radius[k], on_logit, score)
             for j in range(jobs):
                 if score[j] >= best - TIE and (job < 0 or arrival[j] < arrival[job]):
