@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.kernel.exploration import count_free, next_free, uniform_free, uniform_job
-from headway.kernel.optimism import SHORT, TIE, best_pair
+from headway.kernel.optimism import SHORT_ON_LOGIT, SHORT_ON_PROBABILITY, TIE, best_pair
 from headway.rng import JOB, make_key, uniform
 
 REPRODUCIBLE = settings(derandomize=True, deadline=None, database=None, max_examples=300)
+# Sizes on both sides of where the search changes its way.
+EDGES = [short + more for short in (SHORT_ON_LOGIT, SHORT_ON_PROBABILITY) for more in (-1, 0, 1, 5)]
 LAST_DRAW = 1.0 - 2.0**-53  # the largest draw below 1
 
 
@@ -90,7 +92,7 @@ def test_best_pair_is_the_rule_in_any_storage_order(queue, on_logit, data):
     assert queue.permuted(range(queue.jobs)[::-1]).choice(on_logit) == expected
 
 
-@pytest.mark.parametrize("jobs", [2, SHORT - 1, SHORT, SHORT + 1, SHORT + 5, 60])
+@pytest.mark.parametrize("jobs", [2, *EDGES, 60])
 @pytest.mark.parametrize("on_logit", [True, False])
 def test_ties_reach_as_far_as_the_tolerance(jobs, on_logit):
     flat = np.zeros((jobs, 3))
@@ -105,7 +107,7 @@ def test_ties_reach_as_far_as_the_tolerance(jobs, on_logit):
             assert queue.choice(on_logit) == ((int(arrival[row]), 2) if wins else (1, 1))
 
 
-@pytest.mark.parametrize("jobs", [1, SHORT, SHORT + 1, 59])
+@pytest.mark.parametrize("jobs", [1, *EDGES, 59])
 def test_the_best_job_is_found_in_every_row_and_column(jobs):
     for row in range(jobs):
         for server in range(4):

@@ -1,9 +1,10 @@
 """The command line: parsing and printing only."""
 
+import inspect
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from headway.errors import HeadwayError
+from headway.errors import HeadwayError, unknown
 
 if TYPE_CHECKING:
     from headway.sim.compare import Comparison, Interval
@@ -108,13 +109,13 @@ def simulate(
     from headway.sim.run import simulate as run_policy
 
     world = make_world(servers, dimension, arrival_rate, slack, slack_by, unit_norm)
-    everywhere, single = parse_settings(settings or [])
+    everywhere, single = parse_settings(settings or [], run_policy)
     given = {**everywhere, **single.pop(policy, {})}
     if single:
         raise HeadwayError(f"--set names policy {next(iter(single))!r}, but {policy!r} is run")
     if out:
         check_folder(out)
-    compile_first()
+    compile_first(world)
     with progress(rounds * replicas, policy) as advance:
         run = run_policy(
             policy, world, rounds=rounds, replicas=replicas, seed=seed, learner=learner,
@@ -176,11 +177,11 @@ def compare(
     from headway.sim.compare import pick
 
     world = make_world(servers, dimension, arrival_rate, slack, slack_by, unit_norm)
-    everywhere, single = parse_settings(settings or [])
+    everywhere, single = parse_settings(settings or [], compare_policies)
     count = len(pick(names or None))
     if out:
         check_folder(out)
-    compile_first()
+    compile_first(world)
     with progress(count * rounds * replicas, f"{count} policies") as advance:
         comparison = compare_policies(
             names or None, world, rounds=rounds, replicas=replicas, seed=seed, learner=learner,
@@ -234,8 +235,15 @@ def make_world(
     )
 
 
-def parse_settings(given: list[str]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """--set values: those for every policy, and those for one by its id."""
+def parse_settings(
+    given: list[str], function: Callable[..., Any]
+) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """--set values: those for every policy, and those for one by its id. What the function that
+    takes them has as an argument of its own is no setting.
+    """
+    from headway.settings import all_setting_names
+
+    own = inspect.signature(function).parameters
     everywhere: dict[str, Any] = {}
     single: dict[str, dict[str, Any]] = {}
     for text in given:
@@ -246,6 +254,8 @@ def parse_settings(given: list[str]) -> tuple[dict[str, Any], dict[str, dict[str
         target = single.setdefault(policy, {}) if dot else everywhere
         if key in target:
             raise HeadwayError(f"--set {name!r} is given twice")
+        if key in own:
+            raise unknown("setting", key, all_setting_names())
         target[key] = parse_value(value)
     return everywhere, single
 
@@ -260,17 +270,18 @@ def parse_value(text: str) -> int | float | str:
     return text
 
 
-def compile_first() -> None:
+def compile_first(world: "Scenario") -> None:
     """Compile the kernels if this version never was, and say so: no silent pause."""
     from headway.compiled import is_warm
-    from headway.sim.run import COMPILING, ensure_compiled
+    from headway.sim.run import COMPILING, compiled_kind, ensure_compiled
 
+    size = world.servers, world.dimension
     console = Console(stderr=True)
-    if console.is_terminal and not is_warm():
+    if console.is_terminal and not is_warm(compiled_kind(*size)):
         with console.status(COMPILING):
-            ensure_compiled(announce=False)
+            ensure_compiled(*size, announce=False)
     else:
-        ensure_compiled()
+        ensure_compiled(*size)
 
 
 @contextmanager
@@ -376,6 +387,8 @@ def main() -> None:
         fail("stopped", 130)
     except BrokenPipeError:
         sys.exit(141)
+    except MemoryError as problem:
+        fail(f"not enough memory for problems of this size ({problem})", 2)
     except OSError as problem:
         where = f" {problem.filename!r}" if problem.filename else ""
         fail(f"the system refused{where}: {problem.strerror or problem}", 2)

@@ -120,21 +120,21 @@ def _itself(record: F) -> F:
 borrowed = _itself if config.DISABLE_JIT else intrinsic(_borrowed)
 
 
-def is_warm() -> bool:
-    """Has a process of this version compiled its kernels into the folder already?"""
-    return bool(config.DISABLE_JIT) or (cache_folder() / "warm").exists()
+def is_warm(kind: str) -> bool:
+    """Has a process of this version compiled what this kind of problem needs already?"""
+    return bool(config.DISABLE_JIT) or (cache_folder() / f"warm-{kind}").exists()
 
 
-def mark_warm() -> None:
+def mark_warm(kind: str) -> None:
     """Everything is compiled: later processes need not announce it."""
     folder = cache_folder()
-    (folder / "warm").touch()
+    (folder / f"warm-{kind}").touch()
     if folder.parent.name == "compiled":
         sweep(folder)
 
 
 def sweep(current: Path) -> None:
     """Remove the folders of other versions that were made warm over a month ago."""
-    for mark in current.parent.glob("*/warm"):
+    for mark in current.parent.glob("*/warm-*"):
         if mark.parent != current and mark.stat().st_mtime < time.time() - 30 * 86_400:
             shutil.rmtree(mark.parent, ignore_errors=True)

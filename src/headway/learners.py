@@ -11,9 +11,9 @@ from headway.kernel.likelihood import (
     set_step,
 )
 from headway.kernel.linear import add_outer, norm
-from headway.kernel.logistic import BLOCK, project_packed, refit
+from headway.kernel.logistic import BLOCK, append, project_packed, refit
 from headway.kernel.optimism import best_pair
-from headway.state import LIKELIHOOD, PAPER, Model, Params
+from headway.state import LIKELIHOOD, PAPER, Model, Params, line_zeros
 
 LEARNER_SETTINGS: dict[str, tuple[str, ...]] = {
     "none": (),
@@ -48,8 +48,7 @@ def new_model(params: Params, servers: int, dimension: int) -> Model:
         design=np.zeros((servers, d_paper, d_paper)),
         mle=np.zeros((servers, d_paper)),
         curvature=np.zeros((servers, d_paper, d_paper)),
-        history_x=np.zeros((servers, 1 if paper else 0, d_paper, BLOCK)),
-        history_r=np.zeros((servers, 1 if paper else 0, BLOCK)),
+        history=line_zeros((servers, 1 if paper else 0, d_paper, BLOCK)),
     )
     identity = np.eye(dimension)
     if paper:
@@ -109,14 +108,10 @@ def learn_paper(params, model, x, server, success):
     """Exact ridge MLE, V, projection onto the ball, eq. (beta) with this server's count."""
     servers, dimension = model.theta.shape
     count = model.updates[server]
-    block = (count - 1) // BLOCK
-    place = (count - 1) % BLOCK
-    for i in range(dimension):
-        model.history_x[server, block, i, place] = x[i]
-    model.history_r[server, block, place] = 1.0 if success else 0.0
-    history = model.history_x[server]
+    history = model.history[server]
     mle = model.mle[server]
-    refit(history, model.history_r[server], count, params.ridge, mle, model.curvature[server])
+    append(history, count - 1, x, success)
+    refit(history, count, params.ridge, mle, model.curvature[server])
     add_outer(model.design[server], 1.0, x)
     model.step_scale[server] = shrink(model.inverse[server], 1.0, x, model.step[server])
     model.radius[server] = params.beta_scale * confidence_radius(
@@ -126,11 +121,9 @@ def learn_paper(params, model, x, server, success):
     if norm(mle) <= params.norm_bound:
         model.theta[server] = mle
     else:
-        zeros = np.zeros_like(model.history_r[server])
         model.theta[server] = project_packed(
-            history, zeros, count, mle, model.design[server], params.norm_bound,
-            params.projection_ridge,
-        )  # fmt: skip
+            history, count, mle, model.design[server], params.norm_bound, params.projection_ridge
+        )
 
 
 @inlined

@@ -1,6 +1,5 @@
 """From what a person asks for to the `Params` that compiled code reads: names, defaults, checks."""
 
-import math
 from typing import Any, NamedTuple
 
 from headway.errors import HeadwayError, unknown
@@ -12,6 +11,7 @@ from headway.state import LEARNERS, Params
 DEFAULTS: Settings = {"kappa": 10.0, "ridge": 1.0, "beta_scale": 1.0, "projection": "paper"}
 PROJECTIONS = ("paper", "with_ridge")
 POSITIVE = ("norm_bound", "kappa", "ridge")
+LARGEST = 1e100  # of a setting
 
 
 class Resolved(NamedTuple):
@@ -125,7 +125,8 @@ def check(name: str, value: Any) -> None:  # noqa: ANN401 - it is what is being 
         return
     if name == "assumed_slack" and value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not -LARGEST <= value <= LARGEST:
         raise HeadwayError(f"setting {name} = {value!r} must be a finite number")
     if name in POSITIVE and value <= 0.0:
         raise HeadwayError(f"setting {name} = {value!r} must be above 0")

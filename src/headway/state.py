@@ -7,14 +7,16 @@ policy, so no setting ever recompiles anything.
 
 import hashlib
 import json
+import math
 import struct
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.errors import HeadwayError
 from headway.kernel.logistic import BLOCK
+from headway.kernel.memory import LINE, on_a_line
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -57,8 +59,7 @@ class Model(NamedTuple):
     design: Floats  # (K, d, d) paper: V
     mle: Floats  # (K, d) paper: the ridge MLE before projection
     curvature: Floats  # (K, d, d) paper: inverse Hessian, about, at the MLE
-    history_x: Floats  # (K, blocks, d, 64) paper: every context served
-    history_r: Floats  # (K, blocks, 64) and outcome
+    history: Floats  # (K, blocks, d, 64) paper: every context served, negated on success
 
 
 class Clock(NamedTuple):
@@ -84,6 +85,13 @@ class Queue(NamedTuple):
     free: Flags  # (K,) servers that may be used now
 
 
+def line_zeros(shape: tuple[int, ...], order: Literal["C", "F"] = "C") -> Floats:
+    """Zeros of this shape, the first on a cache line."""
+    array = np.reshape(on_a_line(math.prod(shape)), shape, order=order)
+    array[:] = 0.0
+    return array
+
+
 def new_clock() -> Clock:
     """Before the first round."""
     return Clock(
@@ -95,14 +103,15 @@ def new_clock() -> Clock:
 
 
 def new_queue(servers: int, dimension: int, capacity: int = 64) -> Queue:
-    """Nobody waits; room for `capacity` jobs."""
+    """Nobody waits; room for `capacity` jobs or a few more: each column starts on a cache line."""
+    capacity += -capacity % LINE
     return Queue(
-        context=np.zeros((capacity, dimension), order="F"),
+        context=line_zeros((capacity, dimension), order="F"),
         arrival=np.zeros(capacity, np.int64),
         entered=np.zeros(capacity, np.int64),
         attempts=np.zeros((capacity, servers), np.int64),
-        mean=np.zeros((capacity, servers), order="F"),
-        spread=np.zeros((capacity, servers), order="F"),
+        mean=line_zeros((capacity, servers), order="F"),
+        spread=line_zeros((capacity, servers), order="F"),
         length=np.zeros(1, np.int64),
         newest=np.full(1, -1, np.int64),
         free=np.ones(servers, np.bool_),
@@ -122,16 +131,13 @@ def roomier_queue(queue: Queue, capacity: int) -> Queue:
 
 def roomier_model(model: Model, outcomes: int) -> Model:
     """The same model with room for at least `outcomes` outcomes in each server's history."""
-    servers, have, dimension, _ = model.history_x.shape
+    servers, have, dimension, _ = model.history.shape
     wanted = -(-outcomes // BLOCK)
     if dimension == 0 or have >= wanted:
         return model
-    blocks = max(wanted, 2 * have)
-    history_x = np.zeros((servers, blocks, dimension, BLOCK))
-    history_r = np.zeros((servers, blocks, BLOCK))
-    history_x[:, :have] = model.history_x
-    history_r[:, :have] = model.history_r
-    return model._replace(history_x=history_x, history_r=history_r)
+    history = line_zeros((servers, max(wanted, 2 * have), dimension, BLOCK))
+    history[:, :have] = model.history
+    return model._replace(history=history)
 
 
 MAGIC = b"headway\x00"

@@ -21,7 +21,7 @@ from headway.kernel.logistic import loop_sigmoid, sigmoid, sigmoid_slope, softpl
 # Gauss-Hermite rule for the standard normal. It *is* the forecaster: no integral is approximated.
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(20)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
-LOOP_REACH = 36.0  # up to here loop_sigmoid is good to 2e-13, relatively, in both tails
+LOOP_REACH = 36.0  # up to here loop_sigmoid is good to 3e-13, relatively, in both tails
 # The recursion runs at this level or lower; a set asked for at a higher level is only smaller.
 CHAIN_FAILURE_PROB = 1e-12
 # Overstating a curvature is the unsafe direction: give away more than rounding could add.

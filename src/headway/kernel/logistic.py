@@ -1,15 +1,17 @@
 """Logistic regression on one server's history: sigmoid, exact ridge MLE, projection on the ball.
 
-A history is kept in blocks of 64 outcomes, `x[block, component, outcome]` and `r[block, outcome]`,
-padded with zeros (a zero context changes nothing). Each loop over the 64 is elementwise, so it is
-vectorised without reordering a sum: fast and the same bits everywhere.
+A history holds every context once, negated where the server succeeded: with y = -x for r = 1 and
+y = x for r = 0 the log-loss is softplus(y . theta) and its gradient mu(y . theta) y. It is kept in
+blocks of 64 outcomes, `y[block, component, outcome]`, padded with zeros (a zero context changes
+nothing). Each loop over the 64 is elementwise, so it is vectorised without reordering a sum: fast
+and the same bits everywhere.
 """
 
 import math
 
 import numpy as np
 
-from headway.compiled import compiled
+from headway.compiled import compiled, inlined
 from headway.kernel.linear import (
     add_outer,
     ball_minimum,
@@ -20,6 +22,7 @@ from headway.kernel.linear import (
     norm,
     solve,
 )
+from headway.kernel.memory import on_a_line
 
 BLOCK = 64
 # When a refit stops: its predicted error, and its last step but one, are at most this. The error
@@ -51,23 +54,22 @@ def softplus(z):
     return max(z, 0.0) + math.log1p(math.exp(-abs(z)))
 
 
-@compiled
+@inlined
 def loop_sigmoid(z):
-    """mu(z) to 2e-13 without a call or a branch, so that loops over it are vectorised.
+    """mu(z) to 3e-13 without a call or a branch, so that loops over it are vectorised.
 
-    e^-a = (e^(-a/1024))^1024 by Taylor's series; a is cut at 40, where mu is 4e-18.
+    e^-a = (e^(-a/1024))^1024 by Taylor's series, its terms summed in pairs so that few wait for
+    one another; a is cut at 40, where mu is 4e-18.
     """
     a = abs(z)
     a = 40.0 if a > 40.0 else a
     y = a * (-1.0 / 1024.0)
-    e = 1.984126984126984e-04
-    e = e * y + 1.388888888888889e-03
-    e = e * y + 8.333333333333333e-03
-    e = e * y + 4.1666666666666664e-02
-    e = e * y + 0.16666666666666666
-    e = e * y + 0.5
-    e = e * y + 1.0
-    e = e * y + 1.0
+    y2 = y * y
+    low = (1.0 + y) + y2 * (0.5 + y * 0.16666666666666666)
+    high = (4.1666666666666664e-02 + y * 8.333333333333333e-03) + y2 * (
+        1.388888888888889e-03 + y * 1.984126984126984e-04
+    )
+    e = low + (y2 * y2) * high
     e = e * e
     e = e * e
     e = e * e
@@ -78,18 +80,23 @@ def loop_sigmoid(z):
     e = e * e
     e = e * e
     e = e * e
-    s = 1.0 / (1.0 + e)
-    return s if z >= 0.0 else e * s
+    return (1.0 if z >= 0.0 else e) / (1.0 + e)
 
 
 @compiled
-def residual_sum(x, r, count, theta, out):
-    """The gradient of the log-loss: out = sum_i (mu(x_i . theta) - r_i) x_i."""
-    residual_sum_in(x, r, count, theta, out, np.empty((theta.shape[0] + 1, BLOCK)))
+def block_rows(rows):
+    """Scratch space: rows of a block."""
+    return on_a_line(rows * BLOCK).reshape((rows, BLOCK))
 
 
 @compiled
-def residual_sum_in(x, r, count, theta, out, scratch):
+def slope_sum(y, count, theta, out):
+    """The gradient of the log-loss: out = sum_i mu(y_i . theta) y_i."""
+    slope_sum_in(y, count, theta, out, block_rows(theta.shape[0] + 1))
+
+
+@compiled
+def slope_sum_in(y, count, theta, out, scratch):
     """The same in scratch space of d + 1 rows of a block."""
     d = theta.shape[0]
     z = scratch[d]
@@ -98,8 +105,7 @@ def residual_sum_in(x, r, count, theta, out, scratch):
         for i in range(BLOCK):
             total[i] = 0.0
     for b in range((count + BLOCK - 1) // BLOCK):
-        block = x[b]
-        outcomes = r[b]
+        block = y[b]
         for i in range(BLOCK):
             z[i] = 0.0
         for j in range(d):
@@ -108,7 +114,7 @@ def residual_sum_in(x, r, count, theta, out, scratch):
             for i in range(BLOCK):
                 z[i] += row[i] * weight
         for i in range(BLOCK):
-            z[i] = loop_sigmoid(z[i]) - outcomes[i]
+            z[i] = loop_sigmoid(z[i])
         for j in range(d):
             row = block[j]
             total = scratch[j]
@@ -125,34 +131,34 @@ def residual_sum_in(x, r, count, theta, out, scratch):
 
 
 @compiled
-def log_loss(x, r, count, theta):
-    """sum_i log(1 + e^{z_i}) - r_i z_i with z_i = x_i . theta"""
+def log_loss(y, count, theta):
+    """sum_i log(1 + e^{y_i . theta})"""
     total = 0.0
     for i in range(count):
         z = 0.0
         for j in range(theta.shape[0]):
-            z += x[i // BLOCK, j, i % BLOCK] * theta[j]
-        total += softplus(z) - r[i // BLOCK, i % BLOCK] * z
+            z += y[i // BLOCK, j, i % BLOCK] * theta[j]
+        total += softplus(z)
     return total
 
 
 @compiled
-def curvature(x, count, theta, direction, hessian, bend):
-    """Hessian = sum_i mu'(z_i) x_i x_i'; bend = sum_i mu''(z_i) (x_i . direction) x_i x_i'."""
+def curvature(y, count, theta, direction, hessian, bend):
+    """Hessian = sum_i mu'(z_i) y_i y_i'; bend = sum_i mu''(z_i) (y_i . direction) y_i y_i'."""
     d = theta.shape[0]
     hessian[:] = 0.0
     bend[:] = 0.0
     row = np.empty(d)
     for i in range(count):
         for j in range(d):
-            row[j] = x[i // BLOCK, j, i % BLOCK]
+            row[j] = y[i // BLOCK, j, i % BLOCK]
         p = sigmoid(dot(row, theta))
         add_outer(hessian, p * (1.0 - p), row)
         add_outer(bend, p * (1.0 - p) * (1.0 - 2.0 * p) * dot(row, direction), row)
 
 
 @compiled
-def newton(x, r, count, ridge, theta, inverse):
+def newton(y, count, ridge, theta, inverse):
     """Minimise log-loss + ridge/2 |theta|^2 from `theta` by Newton's method with backtracking.
 
     `inverse` becomes the inverse Hessian at the last point.
@@ -164,12 +170,12 @@ def newton(x, r, count, ridge, theta, inverse):
     hessian = np.empty((d, d))
     ignored = np.empty((d, d))
     lower = np.zeros((d, d))
-    value = log_loss(x, r, count, theta) + 0.5 * ridge * dot(theta, theta)
+    value = log_loss(y, count, theta) + 0.5 * ridge * dot(theta, theta)
     for _ in range(200):
-        residual_sum(x, r, count, theta, gradient)
+        slope_sum(y, count, theta, gradient)
         for j in range(d):
             gradient[j] += ridge * theta[j]
-        curvature(x, count, theta, gradient, hessian, ignored)
+        curvature(y, count, theta, gradient, hessian, ignored)
         cholesky(hessian, ridge, lower)
         solve(lower, gradient, step)
         size = norm(step)
@@ -177,7 +183,7 @@ def newton(x, r, count, ridge, theta, inverse):
         while True:
             for j in range(d):
                 trial[j] = theta[j] - rate * step[j]
-            better = log_loss(x, r, count, trial) + 0.5 * ridge * dot(trial, trial)
+            better = log_loss(y, count, trial) + 0.5 * ridge * dot(trial, trial)
             wanted = value - 1e-4 * rate * dot(gradient, step)
             # Near the minimum the loss is flat to rounding: there the full step is right.
             if better <= wanted or size < 1e-6 * (1.0 + norm(theta)):
@@ -191,22 +197,22 @@ def newton(x, r, count, ridge, theta, inverse):
 
 
 @compiled
-def refit(x, r, count, ridge, theta, inverse):
+def refit(y, count, ridge, theta, inverse):
     """The exact ridge MLE after the newest outcome (row count - 1), from the one before it.
 
-    The old gradient was zero, so the new one is (mu(z) - r) x and the first step needs no pass
+    The old gradient was zero, so the new one is mu(y . theta) y and the first step needs no pass
     over the history. Then chord steps with the old inverse Hessian, improved by BFGS's secant
     update; Newton's method where they do not contract.
     """
     d = theta.shape[0]
     vectors = np.empty((5, d))
-    scratch = np.empty((d + 1, BLOCK))
-    if not chord_steps(x, r, count, ridge, theta, inverse, vectors, scratch):
-        newton(x, r, count, ridge, theta, inverse)
+    scratch = block_rows(d + 1)
+    if not chord_steps(y, count, ridge, theta, inverse, vectors, scratch):
+        newton(y, count, ridge, theta, inverse)
 
 
 @compiled
-def chord_steps(x, r, count, ridge, theta, inverse, vectors, scratch):
+def chord_steps(y, count, ridge, theta, inverse, vectors, scratch):
     """`refit` without Newton's method; False where the steps do not contract."""
     d = theta.shape[0]
     row = vectors[0]
@@ -215,12 +221,12 @@ def chord_steps(x, r, count, ridge, theta, inverse, vectors, scratch):
     step = vectors[3]
     push = vectors[4]
     for j in range(d):
-        row[j] = x[(count - 1) // BLOCK, j, (count - 1) % BLOCK]
+        row[j] = y[(count - 1) // BLOCK, j, (count - 1) % BLOCK]
     z = dot(row, theta)
     multiply(inverse, row, push)
     slope = sigmoid_slope(z)
     add_outer(inverse, -slope / (1.0 + slope * dot(row, push)), push)
-    miss = sigmoid(z) - r[(count - 1) // BLOCK, (count - 1) % BLOCK]
+    miss = sigmoid(z)
     for j in range(d):
         gradient[j] = miss * row[j]
     multiply(inverse, gradient, step)
@@ -229,7 +235,7 @@ def chord_steps(x, r, count, ridge, theta, inverse, vectors, scratch):
         for j in range(d):
             theta[j] -= step[j]
             before[j] = gradient[j]
-        residual_sum_in(x, r, count, theta, gradient, scratch)
+        slope_sum_in(y, count, theta, gradient, scratch)
         for j in range(d):
             gradient[j] += ridge * theta[j]
             before[j] -= gradient[j]
@@ -265,17 +271,20 @@ def secant(inverse, step, drop, image):
 
 
 @compiled
+def append(y, count, x, success):
+    """Write outcome number `count` (from 0) into a history with room for it."""
+    for j in range(x.shape[0]):
+        y[count // BLOCK, j, count % BLOCK] = -x[j] if success else x[j]
+
+
+@compiled
 def pack(x, r):
-    """Rows of contexts and outcomes as blocks."""
+    """Rows of contexts and outcomes as a history."""
     count, d = x.shape
-    blocks = (count + BLOCK - 1) // BLOCK
-    packed_x = np.zeros((blocks, d, BLOCK))
-    packed_r = np.zeros((blocks, BLOCK))
+    packed = np.zeros(((count + BLOCK - 1) // BLOCK, d, BLOCK))
     for i in range(count):
-        for j in range(d):
-            packed_x[i // BLOCK, j, i % BLOCK] = x[i, j]
-        packed_r[i // BLOCK, i % BLOCK] = r[i]
-    return packed_x, packed_r
+        append(packed, i, x[i], r[i] == 1)
+    return packed
 
 
 @compiled
@@ -284,10 +293,9 @@ def ridge_mle(x, r, ridge):
 
     x is (n, d), r holds 0 and 1, ridge is positive (it is the paper's lambda of the MLE).
     """
-    packed_x, packed_r = pack(x, r)
     d = x.shape[1]
     theta = np.zeros(d)
-    newton(packed_x, packed_r, x.shape[0], ridge, theta, np.zeros((d, d)))
+    newton(pack(x, r), x.shape[0], ridge, theta, np.zeros((d, d)))
     return theta
 
 
@@ -298,21 +306,21 @@ def project(x, theta_mle, v, norm_bound, ridge):
     With ridge > 0 the sum also holds ridge (theta - mle), the term that the proof needs and the
     paper's formula leaves out.
     """
-    packed_x, packed_r = pack(x, np.zeros(x.shape[0]))
-    return project_packed(packed_x, packed_r, x.shape[0], theta_mle, v, norm_bound, ridge)
+    history = pack(x, np.zeros(x.shape[0]))
+    return project_packed(history, x.shape[0], theta_mle, v, norm_bound, ridge)
 
 
 @compiled
-def displacement(x, zeros, count, theta, origin, theta_mle, ridge, out):
-    """Out = G(theta) - origin + ridge (theta - mle), G(theta) = sum_i mu(x_i.theta) x_i."""
-    residual_sum(x, zeros, count, theta, out)
+def displacement(y, count, theta, origin, theta_mle, ridge, out):
+    """Out = G(theta) - origin + ridge (theta - mle), G(theta) = sum_i mu(y_i . theta) y_i."""
+    slope_sum(y, count, theta, out)
     for j in range(theta.shape[0]):
         out[j] += ridge * (theta[j] - theta_mle[j]) - origin[j]
 
 
 @compiled
-def project_packed(x, zeros, count, theta_mle, v, norm_bound, ridge):
-    """`project` on a packed history (`zeros` in place of the outcomes)."""
+def project_packed(y, count, theta_mle, v, norm_bound, ridge):
+    """`project` on a history: mu(-z) = 1 - mu(z), so negated contexts change no difference."""
     d = theta_mle.shape[0]
     theta = theta_mle.copy()
     if norm(theta_mle) <= norm_bound:
@@ -322,28 +330,29 @@ def project_packed(x, zeros, count, theta_mle, v, norm_bound, ridge):
     lower_v = np.zeros((d, d))
     cholesky(v, 0.0, lower_v)
     origin = np.empty(d)
-    residual_sum(x, zeros, count, theta_mle, origin)
+    slope_sum(y, count, theta_mle, origin)
     gap = np.empty(d)
     weight = np.empty(d)
     trial = np.empty(d)
     target = np.empty(d)
     model = np.empty((d, d))
-    displacement(x, zeros, count, theta, origin, theta_mle, ridge, gap)
+    displacement(y, count, theta, origin, theta_mle, ridge, gap)
     solve(lower_v, gap, weight)
     value = dot(gap, weight)
     damping = 0.0
     for _ in range(500):
-        quadratic(x, count, theta, lower_v, weight, ridge, damping, model, target)
+        quadratic(y, count, theta, lower_v, weight, ridge, damping, model, target)
         ball_minimum(model, target, norm_bound, trial)
         moved = 0.0
         for j in range(d):
             moved = max(moved, abs(trial[j] - theta[j]))
-        displacement(x, zeros, count, trial, origin, theta_mle, ridge, gap)
+        displacement(y, count, trial, origin, theta_mle, ridge, gap)
         solve(lower_v, gap, target)
         better = dot(gap, target)
         if moved <= 1e-12 * norm_bound:
             return theta
-        if better <= value * (1.0 + 1e-14):
+        # Near the minimum the distance is flat to rounding: there every step is right.
+        if better <= value or moved <= 1e-5 * norm_bound:
             theta[:] = trial
             weight[:] = target
             value = better
@@ -354,13 +363,13 @@ def project_packed(x, zeros, count, theta_mle, v, norm_bound, ridge):
 
 
 @compiled
-def quadratic(x, count, theta, lower_v, weight, ridge, damping, model, target):
+def quadratic(y, count, theta, lower_v, weight, ridge, damping, model, target):
     """Newton's model of |gap|^2/2 in the V^-1 norm around theta: x'(model)x/2 - target.x."""
     d = theta.shape[0]
     hessian = np.empty((d, d))
     bend = np.empty((d, d))
     half = np.empty((d, d))
-    curvature(x, count, theta, weight, hessian, bend)
+    curvature(y, count, theta, weight, hessian, bend)
     for j in range(d):
         hessian[j, j] += ridge
     for j in range(d):

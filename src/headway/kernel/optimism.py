@@ -7,14 +7,16 @@ apart by the rounding history of their cached columns.
 
 import numpy as np
 
-from headway.compiled import compiled
+from headway.compiled import compiled, inlined
 from headway.kernel.logistic import loop_sigmoid
 
 TIE = 1e-10
-SHORT = 24  # jobs; up to here columns are not worth their overhead
+# Up to so many jobs columns are not worth their overhead.
+SHORT_ON_LOGIT = 48
+SHORT_ON_PROBABILITY = 6
 
 
-@compiled
+@inlined
 def optimistic(mean, spread, radius, on_logit):
     """Logit mean + radius * spread or, as in the paper, probability mu(mean) + radius * spread.
 
@@ -27,7 +29,7 @@ def optimistic(mean, spread, radius, on_logit):
 @compiled
 def best_pair(mean, spread, arrival, jobs, free, radius, on_logit):
     """(job, server) with the best optimistic score over rows 0..jobs-1 and the free servers."""
-    if jobs > SHORT:
+    if jobs > (SHORT_ON_LOGIT if on_logit else SHORT_ON_PROBABILITY):
         return best_pair_long(mean, spread, arrival, jobs, free, radius, on_logit)
     best = -np.inf
     for k in range(free.shape[0]):

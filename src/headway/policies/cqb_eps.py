@@ -64,10 +64,11 @@ def default_burn_in(situation: Situation, settings: Settings) -> tuple[int, str 
             f"2 explore_prob = {2.0 * settings['explore_prob']:.3g}"
         )
     size = BURN_IN_CONSTANT * situation.dimension**3 * math.log(rounds) * situation.servers
-    wanted = math.ceil(size / situation.arrival_rate / margin**2)
-    if wanted >= rounds:
-        return rounds, f"burn-in covers all {rounds} rounds (the formula asks for {wanted})"
-    return wanted, None
+    wanted = size / situation.arrival_rate / margin / margin
+    if not wanted < rounds:
+        asked = math.ceil(min(wanted, 1e15))
+        return rounds, f"burn-in covers all {rounds} rounds (the formula asks for {asked})"
+    return math.ceil(wanted), None
 
 
 policy = Policy(

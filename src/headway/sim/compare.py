@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from headway.errors import HeadwayError, unknown
 from headway.learners import LEARNER_ABOUT, LEARNER_SETTINGS
 from headway.policies import POLICIES
-from headway.policy import Policy, Settings
-from headway.settings import all_setting_names, find_policy, setting_names
-from headway.sim.run import Advance, Run, World, check_size, draw_instances, simulate
+from headway.policy import Policy, Settings, Situation
+from headway.settings import Resolved, all_setting_names, find_policy, resolve, setting_names
+from headway.sim.run import Advance, Run, World, check_size, draw_instances, run_resolved
 
 COLUMNS = 500  # of a compared trajectory, unless `every` says otherwise
 
@@ -93,18 +93,17 @@ def compare(
     check_size(
         world, rounds=rounds, replicas=replicas, seed=seed, every=thinned or 1, threads=threads
     )
-    plans = plan(chosen, learner, params, settings or {})
+    plans = plan(chosen, world.situation(rounds), learner, params, settings or {})
+    others = [each.policy.name for each in plans if learner not in (None, each.learner)]
+    remarks = [f"learner {learner} ignored by {', '.join(others)}"] if others else []
     drawn = draw_instances(world, seed=seed, replicas=replicas)
     runs: dict[str, Run] = {}
-    others = [name for name, (use, _) in plans.items() if learner is not None and use != learner]
-    remarks = [f"learner {learner} ignored by {', '.join(others)}"] if others else []
-    for policy in chosen:
-        use, given = plans[policy.name]
-        run = simulate(
-            policy, world, rounds=rounds, replicas=replicas, seed=seed, learner=use,
-            every=thinned or 1, threads=threads, advance=advance, instances=drawn, **given,
+    for resolved in plans:
+        run = run_resolved(
+            resolved, world, drawn, rounds=rounds, seed=seed, record=False,
+            every=thinned or 1, threads=threads, advance=advance,
         )  # fmt: skip
-        runs[policy.name] = run
+        runs[run.policy] = run
         remarks.extend(run.remarks)
     rows = {name: measures(run, runs["optimal"]) for name, run in runs.items()}
     return Comparison(runs, rows, tuple(remarks))
@@ -124,22 +123,24 @@ def pick(policies: Iterable[str | Policy] | None) -> list[Policy]:
 
 def plan(
     chosen: list[Policy],
+    situation: Situation,
     learner: str | None,
     params: Settings,
     settings: Mapping[str, Settings],
-) -> dict[str, tuple[str | None, Settings]]:
-    """The learner and the settings of each policy; a setting that nobody has is an error."""
+) -> list[Resolved]:
+    """Each policy with its learner and settings; a setting that nobody has is an error."""
     for name in settings:
         if name not in {each.name for each in chosen}:
             raise unknown("policy in a setting", name, (each.name for each in chosen))
-    plans: dict[str, tuple[str | None, Settings]] = {}
+    plans: list[Resolved] = []
     taken: set[str] = set()
     for policy in chosen:
         use = learner if learner in policy.learners else None
         names = setting_names(policy, use or policy.learners[0])
         given = {name: value for name, value in params.items() if name in names}
         taken.update(given)
-        plans[policy.name] = (use, {**given, **settings.get(policy.name, {})})
+        given.update(settings.get(policy.name, {}))
+        plans.append(resolve(policy, situation, learner=use, given=given))
     for name in params:
         if name not in taken:
             owners = [each for each, settings in LEARNER_SETTINGS.items() if name in settings]
@@ -151,7 +152,7 @@ def plan(
             if name in all_setting_names():
                 raise HeadwayError(f"no compared policy has the setting {name!r}")
             raise unknown("setting", name, all_setting_names())
-    if learner is not None and not any(use for use, _ in plans.values()):
+    if learner is not None and all(each.learner != learner for each in plans):
         if learner not in LEARNER_ABOUT:
             raise unknown("learner", learner, LEARNER_ABOUT)
         raise HeadwayError(f"learner {learner!r}: no compared policy can use it")

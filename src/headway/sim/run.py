@@ -102,7 +102,6 @@ def simulate(
     every: int | str = 1,
     threads: int | None = None,
     advance: Advance | None = None,
-    instances: list[Instance] | None = None,
     **params: Any,  # noqa: ANN401 - settings by name, checked one by one
 ) -> Run:
     """Run a policy on a world.
@@ -113,8 +112,26 @@ def simulate(
     """
     check_size(world, rounds=rounds, replicas=replicas, seed=seed, every=every, threads=threads)
     resolved = resolve(policy, world.situation(rounds), learner=learner, given=params)
-    ensure_compiled()
-    drawn = instances or draw_instances(world, seed=seed, replicas=replicas)
+    return run_resolved(
+        resolved, world, draw_instances(world, seed=seed, replicas=replicas), rounds=rounds,
+        seed=seed, record=record, every=every, threads=threads, advance=advance,
+    )  # fmt: skip
+
+
+def run_resolved(
+    resolved: Resolved,
+    world: World,
+    drawn: list[Instance],
+    *,
+    rounds: int,
+    seed: int,
+    record: bool,
+    every: int | str,
+    threads: int | None,
+    advance: Advance | None,
+) -> Run:
+    """`simulate` once everything is checked and the problem of each replica is drawn."""
+    ensure_compiled(*drawn[0].problem.theta_star.shape)
     step = int(every) if every != "final" else 0
     stop = threading.Event()
 
@@ -123,7 +140,7 @@ def simulate(
         key = make_key(seed, replica)
         return run_replica(resolved, drawn[replica], key, tally, rounds, stop, advance)
 
-    finals = in_threads(one, replicas, threads or os.cpu_count() or 1, stop)
+    finals = in_threads(one, len(drawn), threads or os.cpu_count() or 1, stop)
     return assemble(world, resolved, drawn, finals, seed=seed, rounds=rounds, step=step)
 
 
@@ -247,17 +264,30 @@ def assemble(
     )
 
 
-@functools.cache
-def ensure_compiled(*, announce: bool = True) -> None:
+def ensure_compiled(servers: int = 2, dimension: int = 2, *, announce: bool = True) -> None:
     """Load all compiled code that simulating touches, or compile it, once per version and
     machine; never a silent pause. What is timed later is then simulating alone.
+
+    An array with one column lies in memory as one with one row does, which is another type: one
+    server and one dimension have code of their own.
     """
-    if announce and not is_warm():
+    _ensure_compiled(min(servers, 2), min(dimension, 2), announce)
+
+
+def compiled_kind(servers: int, dimension: int) -> str:
+    """The name of the kind of problem that shares its compiled code."""
+    return f"{min(servers, 2)}-{min(dimension, 2)}"
+
+
+@functools.cache
+def _ensure_compiled(servers: int, dimension: int, announce: bool) -> None:  # noqa: FBT001
+    kind = compiled_kind(servers, dimension)
+    if announce and not is_warm(kind):
         sys.stderr.write(f"headway: {COMPILING}\n")
         sys.stderr.flush()
-    world = Scenario()
+    world = Scenario(servers=servers, dimension=dimension, slack_by="none")
     resolved = resolve("random", world.situation(2), given={})
     tally = new_tally(rounds=2, every=0, record=False)
     instance = world.instance(0, 0)
     run_replica(resolved, instance, make_key(0), tally, 2, threading.Event(), None)
-    mark_warm()
+    mark_warm(kind)

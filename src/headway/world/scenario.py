@@ -19,6 +19,7 @@ PROBES = 20_000
 LEAST_ACCEPTANCE = 0.01
 MOST_REDRAWS = 1_000
 SLACK_BY = ("reject", "none")
+MOST_NUMBERS = 10**8  # in the matrices of all servers
 
 
 class Instance(NamedTuple):
@@ -50,6 +51,11 @@ class Scenario:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise HeadwayError(f"{name} {value!r} must be a whole number of at least 1")
+        if self.servers * self.dimension**2 > MOST_NUMBERS:
+            raise HeadwayError(
+                f"servers {self.servers} of dimension {self.dimension} need more than "
+                f"{MOST_NUMBERS:.0e} numbers: lower either"
+            )
         if not 0.0 < self.arrival_rate <= 1.0:
             raise HeadwayError(f"arrival_rate {self.arrival_rate!r} must be in (0, 1]")
         if not (math.isfinite(self.slack) and self.slack >= 0.0):
