@@ -129,8 +129,9 @@ def bench_long_run() -> None:
         if done[0] // (rounds // 10) > len(marks) - 1:
             marks.append((time.thread_time(), resident()))
 
-    ratios = []
-    for seed in range(3):
+    ratios: list[float] = []
+    grown: list[float] = []
+    for seed in range(9):
         marks.clear()
         done[0] = 0
         headway.simulate(
@@ -139,9 +140,9 @@ def bench_long_run() -> None:
         )  # fmt: skip
         spent = np.diff([mark[0] for mark in marks])
         ratios.append(spent[-1] / spent[0])
-        grown = marks[-1][1] - marks[1][1]
-        print(f"  seed {seed}: last / first tenth {ratios[-1]:.2f}, memory {grown:+.1f} MB")
-    print(f"long run: {statistics.median(ratios):.2f}x (median of 3)")
+        grown.append(marks[-1][1] - marks[1][1])
+    print(f"long run: last tenth / first tenth {statistics.median(ratios):.2f}x", end=" ")
+    print(f"({min(ratios):.2f}-{max(ratios):.2f}, 9 seeds); memory at most {max(grown):+.1f} MB")
 
 
 @njit(error_model="numpy")

@@ -112,6 +112,7 @@ def draw_regret(axes: Any, results: Results, style: dict[str, tuple[str, Any]]) 
     values = [rows[name]["regret_mean"]["mean"] for name in names]
     if values and min(values) > 0.0:
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         axes.set_xlim(min(values) / 4.0, max(values) * 4.0)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(-0.6, len(names) - 0.3)
