@@ -19,11 +19,12 @@ import reference
 from numba import njit
 
 import headway
+from headway.choosing import optimistic_pair
 from headway.compiled import borrowed
 from headway.kernel.ellipsoid import uncertainty
 from headway.kernel.linear import dot
 from headway.kernel.optimism import best_pair
-from headway.learners import learn, new_model, optimistic_pair
+from headway.learners import learn, new_model
 from headway.queue import add_job, refresh_server
 from headway.settings import resolve
 from headway.state import new_queue, roomier_model, roomier_queue
@@ -290,6 +291,7 @@ def bench_regret() -> None:
         "likelihood, failure_prob 0.05": {"failure_prob": 0.05},
         "paper, beta_scale 1": {"learner": "paper"},
         "paper, beta_scale 0.03": {"learner": "paper", "beta_scale": 0.03},
+        "laplace": {"learner": "laplace"},
     }
     for name, given in cases.items():
         found = headway.compare(["cqb-opt"], rounds=ROUNDS, replicas=200, every="final", **given)

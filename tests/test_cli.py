@@ -56,7 +56,7 @@ def test_policies_lists_every_policy():
     for row in rows:
         assert row["about"]
         assert row["source"]
-        assert set(row["learners"]) <= {"paper", "likelihood"}
+        assert set(row["learners"]) <= {"paper", "likelihood", "laplace"}
     text = call("policies").stdout
     assert all(name in text for name in headway.POLICIES)
 
@@ -129,7 +129,7 @@ def test_out_holds_the_figure_and_the_results(tmp_path):
     ("words", "parts"),
     [
         ("simulate cqb-op", ["'cqb-op'", "did you mean cqb-opt"]),
-        ("compare random zzz", ["'zzz'", "known: cqb-eps, cqb-opt, optimal, random"]),
+        ("compare random zzz", ["'zzz'", "known: acqb, cqb-eps", "q-ucb, random"]),
         ("simulate cqb-opt --learner papr", ["'papr'", "paper"]),
         ("simulate random --learner paper", ["'paper'", "random"]),
         ("compare --set kapa=1", ["'kapa'", "kappa"]),

@@ -11,9 +11,9 @@ import pytest
 from scipy import optimize, special, stats
 
 from headway.kernel import likelihood
+from headway.kernel.laplace import filtered_logit
 from headway.kernel.likelihood import (
     chord_curvature,
-    filtered_logit,
     initial_squared_radius,
     log_forecast,
     minorant_curvature,

@@ -23,13 +23,15 @@ from headway.state import (
 from headway.world.problem import arrives, draw_context, succeeds
 
 CASES = [
-    ("cqb-opt", "likelihood"),
-    ("cqb-opt", "paper"),
-    ("cqb-eps", "likelihood"),
-    ("cqb-eps", "paper"),
-    ("random", None),
-    ("optimal", None),
+    (name, None if learner in ("none", "truth") else learner)
+    for name, policy in POLICIES.items()
+    for learner in policy.learners
 ]
+LEARNING = [case for case in CASES if case[1]]
+GIVEN = {
+    "cqb-eps": {"burn_in_rounds": 200, "explore_prob": 0.2},
+    "cqb-eta-2": {"burn_in_rounds": 200, "explore_prob": 0.2, "cutoff": 600},
+}
 WORLD = headway.Scenario()
 ROUNDS = 900
 
@@ -77,7 +79,7 @@ def same(one, other):
 
 @pytest.mark.parametrize(("policy", "learner"), CASES)
 def test_python_calls_and_the_compiled_loop_agree_bit_for_bit(policy, learner):
-    given = {"burn_in_rounds": 200, "explore_prob": 0.2} if policy == "cqb-eps" else {}
+    given = GIVEN.get(policy, {})
     key = make_key(3, 0)
     resolved, problem, model, queue, clock = begin(policy, learner, given)
     choices, arrived = [], 0
@@ -97,9 +99,9 @@ def test_python_calls_and_the_compiled_loop_agree_bit_for_bit(policy, learner):
     assert same(clock, clock_2)
 
 
-@pytest.mark.parametrize(("policy", "learner"), CASES[:4])
+@pytest.mark.parametrize(("policy", "learner"), LEARNING)
 def test_save_load_continue_equals_uninterrupted(policy, learner):
-    given = {"burn_in_rounds": 200} if policy == "cqb-eps" else {}
+    given = GIVEN.get(policy, {})
     key = make_key(3, 0)
     code = list(POLICIES).index(policy)
     resolved, problem, model, queue, clock = begin(policy, learner, given)
@@ -123,7 +125,7 @@ def arrived_by(problem, key, t):
     return sum(bool(arrives(problem, key, s)) for s in range(1, t + 1))
 
 
-@pytest.mark.parametrize(("policy", "learner"), CASES[:4])
+@pytest.mark.parametrize(("policy", "learner"), LEARNING)
 def test_cached_columns_equal_a_fresh_computation(policy, learner):
     """A cache is a pure function of (queue, model), up to rounding far below the tie width."""
     key = make_key(3, 0)
@@ -158,7 +160,7 @@ def test_choose_writes_only_the_clock_and_learn_only_the_model(policy, learner):
     assert 0 <= job < queue.length[0]
     assert 0 <= server < WORLD.servers
     assert (job, server) == resolved.policy.choose(resolved.params, model, clock, queue, key) or (
-        policy == "cqb-eps"  # the round-robin pointer moved
+        policy in GIVEN  # the round-robin pointer moved
     )
     before = [to_bytes(each) for each in (clock, queue)]
     x, tries = np.ascontiguousarray(queue.context[job]), queue.attempts[job].copy()

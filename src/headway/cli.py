@@ -44,7 +44,7 @@ Rounds = Annotated[int, typer.Option(help="Rounds of each run (T).")]
 Replicas = Annotated[int, typer.Option(help="Independent problems; intervals are over them.")]
 Seed = Annotated[int, typer.Option(help="Replica r of seed s is always the same problem.")]
 Learner = Annotated[
-    str | None, typer.Option(help="likelihood or paper; default: the policy's own.")
+    str | None, typer.Option(help="likelihood, paper or laplace; default: the policy's own.")
 ]
 Threads = Annotated[
     int | None, typer.Option(help="Default: all cores. Results do not depend on it.")

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import numba
 from numba import config as numba_config
@@ -61,24 +61,25 @@ def compiled(function: F) -> F:
 
     error_model="numpy": a division that could raise would keep its loop from being vectorised.
     """
-    return _compile(function, forceinline=False)
+    return _compile(function, inline="never")
 
 
 def inlined(function: F) -> F:
     """`compiled`, and made part of its compiled callers.
 
-    For functions over whole records: a call would copy some three hundred words of them.
+    For functions over whole records: a call would copy some three hundred words of them, and
+    machine code for calls from Python is made only for those that Python calls.
     """
-    return _compile(function, forceinline=True)
+    return _compile(function, inline="always")
 
 
-def _compile(function: F, *, forceinline: bool) -> F:
+def _compile(function: F, *, inline: Literal["never", "always"]) -> F:
     before = config.CACHE_DIR
     config.CACHE_DIR = str(cache_folder())
     try:
-        dispatcher: Any = numba.njit(
-            nogil=True, cache=True, error_model="numpy", forceinline=forceinline
-        )(function)
+        dispatcher: Any = numba.njit(nogil=True, cache=True, error_model="numpy", inline=inline)(
+            function
+        )
     finally:
         config.CACHE_DIR = before
     DISPATCHERS.append(dispatcher)

@@ -1,29 +1,31 @@
-"""Learners over the records: a fresh model, one outcome learned, and how its scores rank."""
+"""Learners over the records: a fresh model, and one outcome learned."""
 
 import numpy as np
 
 from headway.compiled import inlined
 from headway.kernel.ellipsoid import confidence_radius, shrink
+from headway.kernel.laplace import filter_step, prior_variance
 from headway.kernel.likelihood import (
     initial_squared_radius,
     prior_precision,
     queried_radius,
     set_step,
 )
-from headway.kernel.linear import add_outer, norm
+from headway.kernel.linear import add_outer, copy, multiply, norm
 from headway.kernel.logistic import BLOCK, append, project_packed, refit
-from headway.kernel.optimism import best_pair
-from headway.state import LIKELIHOOD, PAPER, Model, Params, line_zeros
+from headway.state import LAPLACE, LIKELIHOOD, PAPER, Model, Params, line_zeros
 
 LEARNER_SETTINGS: dict[str, tuple[str, ...]] = {
     "none": (),
     "truth": (),
     "paper": ("norm_bound", "failure_prob", "kappa", "ridge", "beta_scale", "projection"),
     "likelihood": ("norm_bound", "failure_prob"),
+    "laplace": ("norm_bound", "width"),
 }
 LEARNER_ABOUT = {
     "paper": "exact ridge MLE, projection and radius of the paper (eq. beta)",
     "likelihood": "likelihood-ratio confidence set: guaranteed, no tuning constant",
+    "laplace": "posterior by an extended Kalman filter: short queues, no proof",
 }
 
 
@@ -59,6 +61,9 @@ def new_model(params: Params, servers: int, dimension: int) -> Model:
             0, dimension, params.kappa, params.ridge, servers, params.failure_prob,
             params.norm_bound,
         )  # fmt: skip
+    if params.learner == LAPLACE:
+        model.inverse[:] = identity * prior_variance(dimension, params.norm_bound)
+        model.radius[:] = params.width
     if sequential:
         model.inverse[:] = identity / prior_precision(dimension, params.norm_bound)
         model.covariance[:] = model.inverse
@@ -79,6 +84,8 @@ def learn(params, model, x, tries, server, success):
         learn_likelihood(params, model, x, server, success)
     elif params.learner == PAPER:
         learn_paper(params, model, x, server, success)
+    elif params.learner == LAPLACE:
+        learn_laplace(params, model, x, server, success)
 
 
 @inlined
@@ -119,24 +126,18 @@ def learn_paper(params, model, x, server, success):
         params.norm_bound,
     )  # fmt: skip
     if norm(mle) <= params.norm_bound:
-        model.theta[server] = mle
+        copy(mle, model.theta[server])
     else:
-        model.theta[server] = project_packed(
+        projected = project_packed(
             history, count, mle, model.design[server], params.norm_bound, params.projection_ridge
         )
+        copy(projected, model.theta[server])
 
 
 @inlined
-def optimistic_pair(params, model, queue):
-    """(job, server) with the best upper bound: on the paper's scale of probability for its own
-    learner, on the logit for the others.
-    """
-    return best_pair(
-        queue.mean,
-        queue.spread,
-        queue.arrival,
-        queue.length[0],
-        queue.free,
-        model.radius,
-        params.learner != PAPER,
-    )
+def learn_laplace(params, model, x, server, success):
+    """The extended Kalman filter's posterior: its mean and `width` deviations around it."""
+    step = model.step[server]
+    multiply(model.inverse[server], x, step)
+    _, scale = filter_step(x, success, model.theta[server], model.inverse[server], step)
+    model.step_scale[server] = scale

@@ -37,6 +37,7 @@ class Policy:
     choose: Callable[..., Any]
     learn: Callable[..., Any]
     learners: tuple[str, ...] = ("none",)
-    defaults: Mapping[str, float | Rule] = field(default_factory=dict)
+    defaults: Mapping[str, float | str | Rule] = field(default_factory=dict)
+    derived: Mapping[str, Rule] = field(default_factory=dict)  # from the settings; never given
     about: str = ""
     source: str = ""

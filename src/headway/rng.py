@@ -6,6 +6,8 @@ the same coin: that is the paper's coupling, and it is why results depend neithe
 the calls nor on cores or machines.
 """
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +22,8 @@ PROBE = 5  # by number: the contexts on which a drawn theta_star is tried
 EXPLORE = 6  # by round: the exploration coin E(t), drawn every round, used or not
 SERVER = 7  # by round: a uniform server
 JOB = 8  # by round: a uniform job
+SAMPLE = 9  # by (round, arrival number, server) or (round, server, component): Thompson draws
+BETA = 10  # by (round, server, attempt): Beta draws
 
 MASK = np.uint64(0xFFFFFFFF)
 SHIFT_32 = np.uint64(32)
@@ -76,6 +80,45 @@ def uniforms(key, stream, number, index):
 def uniform(key, stream, number, index):
     """One uniform on [0, 1)."""
     return uniforms(key, stream, number, index)[0]
+
+
+@compiled
+def normals(key, stream, number, index):
+    """Two independent standard normals, by Box and Muller."""
+    first, second = uniforms(key, stream, number, index)
+    size = math.sqrt(-2.0 * math.log(1.0 - first))
+    angle = 2.0 * math.pi * second
+    return size * math.cos(angle), size * math.sin(angle)
+
+
+@compiled
+def normal(key, stream, number, index):
+    """One standard normal."""
+    return normals(key, stream, number, index)[0]
+
+
+@compiled
+def gamma(key, stream, number, index, shape):
+    """One Gamma(shape) of shape >= 1, by Marsaglia and Tsang; it takes 2**16 indices to itself."""
+    d = shape - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    attempt = index * 65536
+    while True:
+        x = normal(key, stream, number, attempt)
+        v = 1.0 + c * x
+        if v > 0.0:
+            v = v * v * v
+            u = uniform(key, stream, number, attempt + 1)
+            if math.log(1.0 - u) < 0.5 * x * x + d - d * v + d * math.log(v):
+                return d * v
+        attempt += 2
+
+
+@compiled
+def beta(key, stream, number, index, a, b):
+    """One Beta(a, b) with a, b >= 1."""
+    first = gamma(key, stream, number, 2 * index, a)
+    return first / (first + gamma(key, stream, number, 2 * index + 1, b))
 
 
 @compiled

@@ -1,17 +1,41 @@
 """From what a person asks for to the `Params` that compiled code reads: names, defaults, checks."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from headway.errors import HeadwayError, unknown
 from headway.learners import LEARNER_ABOUT, LEARNER_SETTINGS
 from headway.policies import POLICIES
 from headway.policy import Policy, Settings, Situation
+from headway.rules import is_cutoff
 from headway.state import LEARNERS, Params
 
-DEFAULTS: Settings = {"kappa": 10.0, "ridge": 1.0, "beta_scale": 1.0, "projection": "paper"}
+DEFAULTS: Settings = {
+    "kappa": 10.0,
+    "ridge": 1.0,
+    "beta_scale": 1.0,
+    "projection": "paper",
+    "width": 1.0,
+}
 PROJECTIONS = ("paper", "with_ridge")
-POSITIVE = ("norm_bound", "kappa", "ridge")
 LARGEST = 1e100  # of a setting
+# What a numerical setting must be, beyond finite.
+LIMITS: dict[str, tuple[Callable[[float], bool], str]] = {
+    "norm_bound": (lambda value: value > 0.0, "above 0"),
+    "kappa": (lambda value: value > 0.0, "above 0"),
+    "ridge": (lambda value: value > 0.0, "above 0"),
+    "slope_max": (lambda value: value > 0.0, "above 0"),
+    "beta_scale": (lambda value: value >= 0.0, "at least 0"),
+    "width": (lambda value: value >= 0.0, "at least 0"),
+    "assumed_slack": (lambda value: value >= 0.0, "at least 0"),
+    "forced_rate": (lambda value: value >= 0.0, "at least 0"),
+    "failure_prob": (lambda value: 0.0 < value < 1.0, "between 0 and 1"),
+    "explore_prob": (lambda value: 0.0 <= value <= 1.0, "in [0, 1]"),
+    "burn_in_rounds": (
+        lambda value: value >= 0 and value == int(value),
+        "a whole number >= 0",
+    ),
+}
 
 
 class Resolved(NamedTuple):
@@ -78,6 +102,10 @@ def resolve(
             if remark:
                 remarks.append(f"{found.name}: {remark}")
         check(name, settings[name])
+    for name, rule in found.derived.items():
+        settings[name], remark = rule(situation, settings)
+        if remark:
+            remarks.append(f"{found.name}: {remark}")
     return Resolved(found, chosen, settings, make_params(chosen, settings), tuple(remarks))
 
 
@@ -125,19 +153,16 @@ def check(name: str, value: Any) -> None:  # noqa: ANN401 - it is what is being 
         return
     if name == "assumed_slack" and value is None:
         return
+    if name == "cutoff":
+        if not is_cutoff(value):
+            raise HeadwayError(f"setting cutoff = {value!r} must be a round, 'theory' or 'log:50'")
+        return
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not -LARGEST <= value <= LARGEST:
         raise HeadwayError(f"setting {name} = {value!r} must be a finite number")
-    if name in POSITIVE and value <= 0.0:
-        raise HeadwayError(f"setting {name} = {value!r} must be above 0")
-    if name == "failure_prob" and not 0.0 < value < 1.0:
-        raise HeadwayError(f"setting failure_prob = {value!r} must be between 0 and 1")
-    if name == "explore_prob" and not 0.0 <= value <= 1.0:
-        raise HeadwayError(f"setting explore_prob = {value!r} must be in [0, 1]")
-    if name in ("beta_scale", "assumed_slack") and value < 0.0:
-        raise HeadwayError(f"setting {name} = {value!r} must be at least 0")
-    if name == "burn_in_rounds" and (value < 0 or value != int(value)):
-        raise HeadwayError(f"setting burn_in_rounds = {value!r} must be a whole number >= 0")
+    allowed, phrase = LIMITS.get(name, (lambda _: True, ""))
+    if not allowed(value):
+        raise HeadwayError(f"setting {name} = {value!r} must be {phrase}")
 
 
 def make_params(learner: str, settings: Settings) -> Params:
@@ -145,7 +170,7 @@ def make_params(learner: str, settings: Settings) -> Params:
     values = {
         name: float(value)
         for name, value in settings.items()
-        if name in Params._fields and value is not None
+        if name in Params._fields and value is not None and not isinstance(value, str)
     }
     if "projection" in settings:
         kept = settings["projection"] == "with_ridge"

@@ -24,8 +24,14 @@ Flags = NDArray[np.bool_]
 Record = TypeVar("Record", bound=tuple[object, ...])
 
 # Learners, as compiled code knows them.
-NONE, PAPER, LIKELIHOOD, TRUTH = 0, 1, 2, 3
-LEARNERS = {"none": NONE, "paper": PAPER, "likelihood": LIKELIHOOD, "truth": TRUTH}
+NONE, PAPER, LIKELIHOOD, TRUTH, LAPLACE = 0, 1, 2, 3, 4
+LEARNERS = {
+    "none": NONE,
+    "paper": PAPER,
+    "likelihood": LIKELIHOOD,
+    "truth": TRUTH,
+    "laplace": LAPLACE,
+}
 
 
 class Params(NamedTuple):
@@ -38,8 +44,12 @@ class Params(NamedTuple):
     ridge: float = np.nan  # lambda and lambda_0, one number (learner `paper`)
     projection_ridge: float = np.nan  # 0, or the ridge kept in the projection's sum
     beta_scale: float = np.nan  # multiplies eq. (beta); 1 is the theorem
-    explore_prob: float = np.nan  # the exploration coin of CQB-eps
+    width: float = np.nan  # multiplies the posterior's deviation (learner `laplace`)
+    explore_prob: float = np.nan  # the exploration coin
     burn_in_rounds: float = np.nan  # tau: rounds of pure exploration
+    cutoff_round: float = np.nan  # the last round that may explore (CQB-eta-2)
+    forced_rate: float = np.nan  # c: round t is forced with probability c / sqrt(t) (ACQB)
+    slope_max: float = np.nan  # R: the largest slope of mu, by which CQB-TS widens its draws
 
 
 class Model(NamedTuple):

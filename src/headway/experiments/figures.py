@@ -87,7 +87,10 @@ def draw_queues(axes: Any, results: Results, style: dict[str, tuple[str, Any]]) 
     axes.set_ylabel("jobs waiting (mean over replicas)")
     axes.set_title("Queue length, with 95 % bands", fontsize=10, loc="left")
     axes.grid(visible=True, axis="y", color="#dddddd", lw=0.6)
-    axes.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=9, loc="best")
+    axes.legend(
+        frameon=True, framealpha=0.9, edgecolor="none", fontsize=9, loc="best",
+        ncols=1 if len(order) <= 5 else 2,
+    )  # fmt: skip
     axes.spines[["top", "right"]].set_visible(False)
 
 

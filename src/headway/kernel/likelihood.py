@@ -15,6 +15,7 @@ import math
 import numpy as np
 
 from headway.compiled import compiled
+from headway.kernel.laplace import filter_step
 from headway.kernel.linear import add_outer, dot, multiply, norm
 from headway.kernel.logistic import loop_sigmoid, sigmoid, sigmoid_slope, softplus
 
@@ -89,32 +90,6 @@ def log_mixture(z):
 
 
 @compiled
-def filtered_logit(mean, variance, outcome):
-    """The z with z = mean + variance (outcome - mu(z)): Newton's method inside a bracket.
-
-    It starts at the bracket's point nearest to the inflection of mu, from where it is monotone.
-    """
-    r = 1.0 if outcome else 0.0
-    low = mean - (1.0 - r) * variance
-    high = mean + r * variance
-    z = min(max(low, 0.0), high)
-    for _ in range(50):
-        p = sigmoid(z)
-        excess = z - mean - variance * (r - p)
-        if excess > 0.0:
-            high = z
-        else:
-            low = z
-        step = excess / (1.0 + variance * p * (1.0 - p))
-        z -= step
-        if not low <= z <= high:
-            z = 0.5 * (low + high)
-        if abs(step) <= 1e-12 * (1.0 + abs(z)):
-            break
-    return z
-
-
-@compiled
 def chord_curvature(z, u):
     """h(z, u) = [softplus(z + u) - softplus(z) - mu(z) u] / u^2, never overstated.
 
@@ -155,21 +130,6 @@ def ball_interval(x, centre, inverse, squared_radius, norm_bound, push):
 
 
 @compiled
-def filter_step(x, outcome, mean, covariance):
-    """One step of the extended Kalman filter; returns the filtered logit."""
-    push = np.empty(x.shape[0])
-    multiply(covariance, x, push)
-    variance = dot(x, push)
-    z = filtered_logit(dot(x, mean), variance, outcome)
-    miss = (1.0 if outcome else 0.0) - sigmoid(z)
-    for i in range(x.shape[0]):
-        mean[i] += push[i] * miss
-    slope = sigmoid_slope(z)
-    add_outer(covariance, -slope / (1.0 + slope * variance), push)
-    return z
-
-
-@compiled
 def set_step(
     x, outcome, norm_bound, centre, inverse, mean, covariance, squared_radius, failed, step
 ):
@@ -185,7 +145,7 @@ def set_step(
     multiply(covariance, x, step)
     deviation = math.sqrt(max(dot(x, step), 0.0))
     forecast = log_forecast(dot(x, mean), deviation, reach, outcome)
-    z = filter_step(x, outcome, mean, covariance)
+    z, _ = filter_step(x, outcome, mean, covariance, step)
     low, high = ball_interval(x, centre, inverse, squared_radius, norm_bound, step)
     failed = failed or squared_radius < 0.0 or not low <= high
     c = 0.0 if failed else minorant_curvature(z, low, high)

@@ -17,6 +17,13 @@ def dot(a, b):
 
 
 @compiled
+def copy(a, out):
+    """Out = a. (Numba's own assignment brings three seconds of code for an error message.)"""
+    for i in range(a.shape[0]):
+        out[i] = a[i]
+
+
+@compiled
 def norm(a):
     """|a|"""
     return math.sqrt(dot(a, a))

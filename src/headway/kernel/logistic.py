@@ -16,6 +16,7 @@ from headway.kernel.linear import (
     add_outer,
     ball_minimum,
     cholesky,
+    copy,
     dot,
     invert,
     multiply,
@@ -189,7 +190,7 @@ def newton(y, count, ridge, theta, inverse):
             if better <= wanted or size < 1e-6 * (1.0 + norm(theta)):
                 break
             rate *= 0.5
-        theta[:] = trial
+        copy(trial, theta)
         value = better
         if size <= 1e-13 * (1.0 + norm(theta)):
             break
@@ -353,8 +354,8 @@ def project_packed(y, count, theta_mle, v, norm_bound, ridge):
             return theta
         # Near the minimum the distance is flat to rounding: there every step is right.
         if better <= value or moved <= 1e-5 * norm_bound:
-            theta[:] = trial
-            weight[:] = target
+            copy(trial, theta)
+            copy(target, weight)
             value = better
             damping = 0.1 * damping if damping > 1e-9 else 0.0
         else:

@@ -85,6 +85,25 @@ def score_column(mean, spread, radius, on_logit, score):
 
 
 @compiled
+def best_of_scores(score, arrival, free):
+    """(job, server) with the best of given scores, a server to a row."""
+    servers, jobs = score.shape
+    best = -np.inf
+    for k in range(servers):
+        if free[k]:
+            best = max(best, largest(score[k]))
+    job = -1
+    server = -1
+    for k in range(servers):
+        if free[k]:
+            for j in range(jobs):
+                if score[k, j] >= best - TIE and (job < 0 or arrival[j] < arrival[job]):
+                    job = j
+                    server = k
+    return job, server
+
+
+@compiled
 def largest(score):
     """Max over an array, in four lanes."""
     n = score.shape[0]

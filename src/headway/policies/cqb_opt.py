@@ -1,7 +1,8 @@
 """CQB-Opt: always the optimistic pair (Algorithm 2)."""
 
+from headway.choosing import optimistic_pair
 from headway.compiled import inlined
-from headway.learners import learn, optimistic_pair
+from headway.learners import learn
 from headway.policy import Policy
 
 
@@ -17,7 +18,7 @@ policy = Policy(
     "cqb-opt",
     choose,
     learn,
-    learners=("likelihood", "paper"),
+    learners=("likelihood", "paper", "laplace"),
     about="always the pair with the best upper bound",
     source="Algorithm 2",
 )

@@ -1,21 +1,18 @@
 """random: a uniform waiting job and a uniform free server, every round."""
 
+from headway.choosing import uniform_pair
 from headway.compiled import inlined
-from headway.kernel.exploration import count_free, uniform_free, uniform_job
+from headway.kernel.exploration import count_free
 from headway.learners import learn
 from headway.policy import Policy
-from headway.rng import JOB, SERVER, uniform
 
 
 @inlined
 def choose(params, model, clock, queue, key):
     """Two draws of this round: the job's rank by arrival, and the server."""
-    t = clock.round[0]
-    length = queue.length[0]
     clock.explored[0] = True
-    clock.propensity[0] = 1.0 / (length * count_free(queue.free))
-    job = uniform_job(queue.arrival, length, uniform(key, JOB, t, 0))
-    return job, uniform_free(queue.free, uniform(key, SERVER, t, 0))
+    clock.propensity[0] = 1.0 / (queue.length[0] * count_free(queue.free))
+    return uniform_pair(queue, key, clock.round[0])
 
 
 policy = Policy(
