@@ -267,8 +267,10 @@ def test_ctrl_c_ends_a_long_run(words, tmp_path):
     size = ["--rounds", "2000000", "--replicas", "50", "--threads", "1"]
     words = [*words, *size, "--out", str(tmp_path)]
     process = subprocess.Popen(
-        [COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        [COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # Under nohup or in a shell's background the signal is ignored, and children inherit it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+    )  # fmt: skip
     time.sleep(2.0)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)

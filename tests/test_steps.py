@@ -39,7 +39,7 @@ ROUNDS = 900
 def begin(policy, learner, given, rounds=ROUNDS):
     """Records of a fresh run with room for all its rounds."""
     resolved = resolve(policy, WORLD.situation(rounds), learner=learner, given=given)
-    problem = draw_instances(WORLD, seed=3, replicas=1)[0].problem
+    problem = draw_instances(WORLD, seed=3, replicas=1, rounds=rounds)[0].problem
     model = roomier_model(new_model(resolved.params, WORLD.servers, WORLD.dimension), rounds)
     if resolved.params.learner == TRUTH:
         model.theta[:] = problem.theta_star
@@ -66,7 +66,7 @@ def step(resolved, problem, model, queue, clock, key, t, arrived):
     queue.newest[0] = -1
     if arrives(problem, key, t):
         x = np.empty(WORLD.dimension)
-        draw_context(problem, key, arrived, x)
+        draw_context(problem, model.inverse, model.radius, key, t, arrived, x)
         queue.newest[0] = waiting.add_job(params, model, queue, x, arrived, t)
         arrived += 1
     return choice, arrived
@@ -90,8 +90,7 @@ def test_python_calls_and_the_compiled_loop_agree_bit_for_bit(policy, learner):
 
     _, _, model_2, queue_2, clock_2 = begin(policy, learner, given)
     tally = new_tally(rounds=ROUNDS, every=1, record=True)
-    code = list(POLICIES).index(policy)
-    rollout(code, resolved.params, model_2, clock_2, queue_2, key, problem, tally, ROUNDS)
+    rollout(resolved.params, model_2, clock_2, queue_2, key, problem, tally, ROUNDS)
     recorded = np.stack([tally.job, tally.server, tally.success], axis=1)
     assert np.array_equal(np.array(choices), recorded)
     assert same(model, model_2)
@@ -103,18 +102,17 @@ def test_python_calls_and_the_compiled_loop_agree_bit_for_bit(policy, learner):
 def test_save_load_continue_equals_uninterrupted(policy, learner):
     given = GIVEN.get(policy, {})
     key = make_key(3, 0)
-    code = list(POLICIES).index(policy)
     resolved, problem, model, queue, clock = begin(policy, learner, given)
     tally = new_tally(rounds=ROUNDS, every=1, record=True)
-    rollout(code, resolved.params, model, clock, queue, key, problem, tally, 400)
+    rollout(resolved.params, model, clock, queue, key, problem, tally, 400)
     saved = [to_bytes(each) for each in (resolved.params, model, queue, clock)]
-    rollout(code, resolved.params, model, clock, queue, key, problem, tally, ROUNDS)
+    rollout(resolved.params, model, clock, queue, key, problem, tally, ROUNDS)
 
     kinds = (type(resolved.params), type(model), type(queue), type(clock))
     params, model_2, queue_2, clock_2 = map(from_bytes, kinds, saved)
     tally_2 = new_tally(rounds=ROUNDS, every=1, record=True)
     tally_2.arrived[0] = arrived_by(problem, key, 400)
-    rollout(code, params, model_2, clock_2, queue_2, key, problem, tally_2, ROUNDS)
+    rollout(params, model_2, clock_2, queue_2, key, problem, tally_2, ROUNDS)
     assert same(model, model_2)
     assert same(queue, queue_2)
     assert np.array_equal(tally.job[400:], tally_2.job[400:])
@@ -129,12 +127,11 @@ def arrived_by(problem, key, t):
 def test_cached_columns_equal_a_fresh_computation(policy, learner):
     """A cache is a pure function of (queue, model), up to rounding far below the tie width."""
     key = make_key(3, 0)
-    code = list(POLICIES).index(policy)
     given = {"beta_scale": 1.0} if learner == "paper" else {}
     resolved, problem, model, queue, clock = begin(policy, learner, given, rounds=3000)
     tally = new_tally(rounds=3000, every=0, record=False)
     for last in (30, 300, 1500, 3000):
-        rollout(code, resolved.params, model, clock, queue, key, problem, tally, last)
+        rollout(resolved.params, model, clock, queue, key, problem, tally, last)
         n = queue.length[0]
         x = queue.context[:n]
         mean = x @ model.theta.T
@@ -172,7 +169,7 @@ def test_policy_codes_are_places_in_the_table():
     from headway import policies
 
     key = make_key(1, 0)
-    for code, policy in enumerate(POLICIES.values()):
+    for place, policy in enumerate(POLICIES.values()):
         resolved, problem, model, queue, clock = begin(policy.name, None, {})
         arrived = 0
         for t in range(1, 200):
@@ -180,7 +177,8 @@ def test_policy_codes_are_places_in_the_table():
         other = new_clock()._replace(next_server=clock.next_server.copy())
         other.round[0] = clock.round[0]
         mine = policy.choose(resolved.params, model, clock, queue, key)
-        assert policies.choose(code, resolved.params, model, other, queue, key) == mine
+        assert resolved.params.policy == place
+        assert policies.choose(resolved.params, model, other, queue, key) == mine
         assert same(clock, other)
         assert policy.learn is learn  # the rollout calls this one
 

@@ -4,6 +4,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headway.check import Report as Report
+    from headway.check import check_policy as check_policy
     from headway.errors import HeadwayError as HeadwayError
     from headway.policies import POLICIES as POLICIES
     from headway.policy import Policy as Policy
@@ -27,6 +29,8 @@ HOMES = {
     "Run": "sim.run",
     "Scenario": "world.scenario",
     "Tape": "world.tape",
+    "Report": "check",
+    "check_policy": "check",
     "compare": "sim.compare",
     "simulate": "sim.run",
 }

@@ -26,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 PACKAGE = Path(__file__).parent
 # The top layers: no compiled code may depend on them (import contract), so they are not hashed.
-NOT_COMPILED = ("cli.py", "experiments", "service", "check.py", "theory.py")
+NOT_COMPILED = ("cli", "experiments", "service", "check.py", "theory.py")
 DISPATCHERS: list[Any] = []
 
 
@@ -118,7 +118,7 @@ def _itself(record: F) -> F:
 # borrowed(record): the same record, its arrays without their owners. A compiled loop that only
 # reads and writes what its caller holds then counts no references, which is half of its time
 # otherwise (atomic increments, some hundred a round).
-borrowed = _itself if config.DISABLE_JIT else intrinsic(_borrowed)
+borrowed: Any = _itself if config.DISABLE_JIT else intrinsic(_borrowed)
 
 
 def is_warm(kind: str) -> bool:

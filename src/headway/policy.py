@@ -7,10 +7,16 @@ Outcomes come late, out of order or never: that is why choosing may not learn an
 choose.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from headway.errors import HeadwayError, unknown
+from headway.state import LEARNERS, Params
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+RULED = ("assumed_slack", "cutoff")  # settings that only rules read, no compiled code
 Settings = dict[str, Any]
 
 
@@ -29,9 +35,16 @@ class Situation(NamedTuple):
 Rule = Callable[[Situation, Settings], tuple[Any, str | None]]
 
 
+MOST_OWN = 4
+
+
 @dataclass(frozen=True)
 class Policy:
-    """A way to choose (job, server) pairs. The first learner is its default."""
+    """A way to choose (job, server) pairs. The first learner is its default.
+
+    `defaults` are the policy's settings. One that `Params` has no field for is read as
+    params.own_1, params.own_2, ... in the order of `defaults`.
+    """
 
     name: str
     choose: Callable[..., Any]
@@ -41,3 +54,32 @@ class Policy:
     derived: Mapping[str, Rule] = field(default_factory=dict)  # from the settings; never given
     about: str = ""
     source: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+            raise HeadwayError(
+                f"policy name {self.name!r} must be letters, digits, dots, dashes: 'my-policy'"
+            )
+        for part in ("choose", "learn"):
+            if not callable(getattr(self, part)):
+                raise HeadwayError(
+                    f"policy {self.name}: {part} {getattr(self, part)!r} is not a function"
+                )
+        if not self.learners or isinstance(self.learners, str):
+            raise HeadwayError(
+                f"policy {self.name}: learners {self.learners!r} must be a tuple of names"
+            )
+        for learner in self.learners:
+            if learner not in LEARNERS:
+                raise unknown(f"learner of policy {self.name}", learner, LEARNERS)
+        if len(self.own) > MOST_OWN:
+            raise HeadwayError(
+                f"policy {self.name} has {len(self.own)} settings of its own "
+                f"({', '.join(self.own)}): at most {MOST_OWN} have room"
+            )
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The settings that only this policy knows."""
+        known = (*Params._fields, *RULED)
+        return tuple(name for name in self.defaults if name not in known)

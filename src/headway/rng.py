@@ -24,6 +24,9 @@ SERVER = 7  # by round: a uniform server
 JOB = 8  # by round: a uniform job
 SAMPLE = 9  # by (round, arrival number, server) or (round, server, component): Thompson draws
 BETA = 10  # by (round, server, attempt): Beta draws
+VECTOR = 11  # by (vector, attempt): the contexts of a finite set
+PICK = 12  # by arrival number: which vector of a finite set
+BURST = 13  # by stretch of rounds: do many jobs arrive in it
 
 MASK = np.uint64(0xFFFFFFFF)
 SHIFT_32 = np.uint64(32)
@@ -132,6 +135,17 @@ def fill_cube(key, stream, number, attempt, x):
         lanes = block(k0, k1, replica, stream, number, attempt * blocks + b)
         for i in range(min(4, x.shape[0] - 4 * b)):
             x[4 * b + i] = (np.float64(lanes[i]) + 0.5) * TO_CUBE - 1.0
+
+
+@compiled
+def fill_normal(key, stream, number, attempt, x):
+    """Fill x with independent standard normals, two to a block."""
+    blocks = (x.shape[0] + 1) // 2
+    for b in range(blocks):
+        one, two = normals(key, stream, number, attempt * blocks + b)
+        x[2 * b] = one
+        if 2 * b + 1 < x.shape[0]:
+            x[2 * b + 1] = two
 
 
 @compiled

@@ -10,9 +10,14 @@ BURN_IN_CONSTANT = 3e-4  # the paper's C; it takes the natural logarithm
 LOG_CUTOFF = "log:"
 
 
+class NoHorizon(Exception):
+    """A default needs a horizon, and there is none."""
+
+
 def rounds_of(situation: Situation) -> int:
-    """The horizon; rules are asked only where there is one."""
-    assert situation.rounds is not None
+    """The horizon, if there is one."""
+    if situation.rounds is None:
+        raise NoHorizon
     return situation.rounds
 
 

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 from headway.errors import HeadwayError, unknown
 from headway.learners import LEARNER_ABOUT, LEARNER_SETTINGS
 from headway.policies import POLICIES
-from headway.policy import Policy, Settings, Situation
-from headway.rules import is_cutoff
+from headway.policy import Policy, Rule, Settings, Situation
+from headway.policy_file import is_file_reference, load_policy
+from headway.rules import NoHorizon, is_cutoff
 from headway.state import LEARNERS, Params
 
 DEFAULTS: Settings = {
@@ -49,12 +50,23 @@ class Resolved(NamedTuple):
 
 
 def find_policy(name: str | Policy) -> Policy:
-    """A policy by its id, or the policy itself."""
+    """A policy by its id or as FILE.py:NAME, or the policy itself."""
     if isinstance(name, Policy):
-        return name
-    if name not in POLICIES:
+        found = name
+    elif is_file_reference(name):
+        found = load_policy(name)
+    elif name in POLICIES:
+        return POLICIES[name]
+    else:
         raise unknown("policy", name, POLICIES)
-    return POLICIES[name]
+    if found.name in POLICIES and found is not POLICIES[found.name]:
+        raise HeadwayError(f"policy name {found.name!r} is a built-in one: choose another name")
+    return found
+
+
+def policy_code(policy: Policy) -> int:
+    """Its place in the table of built-in policies; -1 = a person's own."""
+    return list(POLICIES).index(policy.name) if policy.name in POLICIES else -1
 
 
 def choose_learner(policy: Policy, learner: str | None) -> str:
@@ -103,10 +115,13 @@ def resolve(
                 remarks.append(f"{found.name}: {remark}")
         check(name, settings[name])
     for name, rule in found.derived.items():
-        settings[name], remark = rule(situation, settings)
+        settings[name], remark = follow(
+            found, name.removesuffix("_round"), rule, situation, settings
+        )
         if remark:
             remarks.append(f"{found.name}: {remark}")
-    return Resolved(found, chosen, settings, make_params(chosen, settings), tuple(remarks))
+    params = make_params(found, chosen, settings)
+    return Resolved(found, chosen, settings, params, tuple(remarks))
 
 
 def foreign_setting(policy: Policy, learner: str, name: str, names: tuple[str, ...]) -> Exception:
@@ -131,9 +146,7 @@ def default(
         rule = policy.defaults[name]
         if not callable(rule):
             return rule, None
-        if situation.rounds is None:
-            raise HeadwayError(f"{policy.name} without a horizon needs {name} to be given")
-        return rule(situation, settings)
+        return follow(policy, name, rule, situation, settings)
     if name == "norm_bound":
         if situation.norm_bound is None:
             raise HeadwayError(f"{policy.name}: norm_bound has no default here, give it")
@@ -143,6 +156,30 @@ def default(
             raise HeadwayError(f"{policy.name} without a horizon needs failure_prob to be given")
         return 1.0 / max(situation.rounds, 2) ** 2, None
     return DEFAULTS[name], None
+
+
+def follow(
+    policy: Policy, name: str, rule: Rule, situation: Situation, settings: Settings
+) -> tuple[Any, str | None]:
+    """What a rule says, where it needs no horizon or there is one."""
+    try:
+        return rule(situation, settings)
+    except NoHorizon:
+        raise HeadwayError(f"{policy.name} without a horizon needs {name} to be given") from None
+
+
+def horizon_settings(policy: Policy) -> list[str]:
+    """The settings whose defaults need a horizon."""
+    nowhere = Situation(servers=2, dimension=2)
+    needing: list[str] = []
+    settings: Settings = {"assumed_slack": None, "explore_prob": 0.0, "burn_in_rounds": 0}
+    for name, rule in {**policy.defaults, **policy.derived}.items():
+        if callable(rule):
+            try:
+                rule(nowhere, {**policy.defaults, **settings})
+            except NoHorizon:
+                needing.append(name.removesuffix("_round"))
+    return needing
 
 
 def check(name: str, value: Any) -> None:  # noqa: ANN401 - it is what is being checked
@@ -165,14 +202,17 @@ def check(name: str, value: Any) -> None:  # noqa: ANN401 - it is what is being 
         raise HeadwayError(f"setting {name} = {value!r} must be {phrase}")
 
 
-def make_params(learner: str, settings: Settings) -> Params:
+def make_params(policy: Policy, learner: str, settings: Settings) -> Params:
     """The record; what the policy does not have stays NaN."""
+    places = {name: f"own_{i + 1}" for i, name in enumerate(policy.own)}
     values = {
-        name: float(value)
+        places.get(name, name): float(value)
         for name, value in settings.items()
-        if name in Params._fields and value is not None and not isinstance(value, str)
+        if (name in Params._fields or name in places)
+        and value is not None
+        and not isinstance(value, str)
     }
     if "projection" in settings:
         kept = settings["projection"] == "with_ridge"
         values["projection_ridge"] = values["ridge"] if kept else 0.0
-    return Params(learner=LEARNERS[learner], **values)
+    return Params(learner=LEARNERS[learner], policy=policy_code(policy), **values)

@@ -38,6 +38,7 @@ class Params(NamedTuple):
     """Settings of every policy and learner; NaN = not used by this one."""
 
     learner: int = NONE
+    policy: int = -1  # its place in the table of policies, -1 = a person's own
     norm_bound: float = np.nan  # S: no server's theta_star is longer
     failure_prob: float = np.nan  # delta: the confidence sets may fail together this often
     kappa: float = np.nan  # 1/kappa is a lower bound of mu' (learner `paper`)
@@ -50,6 +51,10 @@ class Params(NamedTuple):
     cutoff_round: float = np.nan  # the last round that may explore (CQB-eta-2)
     forced_rate: float = np.nan  # c: round t is forced with probability c / sqrt(t) (ACQB)
     slope_max: float = np.nan  # R: the largest slope of mu, by which CQB-TS widens its draws
+    own_1: float = np.nan  # settings that only a person's own policy knows, in its order
+    own_2: float = np.nan
+    own_3: float = np.nan
+    own_4: float = np.nan
 
 
 class Model(NamedTuple):

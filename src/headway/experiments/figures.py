@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from headway.experiments.results import Results, Trajectories, write_whole
+from headway.experiments.results import Results, Trajectories
+from headway.files import write_whole
 
 # Colours that differ in lightness too, and a dash of its own for each: they survive grey print.
 LOOKS = (

@@ -2,15 +2,13 @@
 
 import json
 import math
-import os
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from headway.errors import HeadwayError
+from headway.files import write_whole
 from headway.sim.compare import Comparison, Interval
 from headway.sim.run import Run
 from headway.state import Floats, Integers
@@ -63,38 +61,12 @@ def comparison_summary(comparison: Comparison) -> dict[str, Any]:
             "rounds_per_second": run.rounds_per_second,
             "learner": run.learner,
             "settings": run.settings,
+            "adaptive": run.world.adaptive,
         }
         for name, run in comparison.runs.items()
     }
     head = run_head(comparison.any_run)
     return dict(plain({"policies": policies, **head, "remarks": comparison.remarks}))
-
-
-def check_folder(folder: Path) -> None:
-    """Make the folder and try to write there, before any work is done."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as problem:
-        raise HeadwayError(
-            f"cannot write to {str(folder)!r} ({problem.strerror or problem}): choose another --out"
-        ) from None
-
-
-def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Write to a neighbour and rename: a reader sees the old file or the new one."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-    os.close(handle)
-    neighbour = Path(name)
-    try:
-        write(neighbour)
-        neighbour.chmod(0o644)
-        neighbour.replace(path)
-    except OSError as problem:
-        raise HeadwayError(f"cannot write {str(path)!r} ({problem.strerror or problem})") from None
-    finally:
-        neighbour.unlink(missing_ok=True)
 
 
 def write_runs(path: Path, runs: dict[str, Run], summary: dict[str, Any]) -> None:

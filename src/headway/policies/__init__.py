@@ -14,8 +14,8 @@ from headway.policies import (
     uniform,
 )
 
-# A policy's place here is its code in compiled loops; `choose` below reads in step with it, and a
-# test holds the two together.
+# A policy's place here is `params.policy` in compiled loops; `choose` below reads in step with it,
+# and a test holds the two together.
 POLICIES = {
     each.name: each
     for each in (
@@ -26,8 +26,9 @@ POLICIES = {
 
 
 @inlined
-def choose(code, params, model, clock, queue, key):
-    """The choice of the policy with this code."""
+def choose(params, model, clock, queue, key):
+    """The choice of the built-in policy that params names."""
+    code = params.policy
     if code == 0:
         return cqb_opt.choose(params, model, clock, queue, key)
     if code == 1:

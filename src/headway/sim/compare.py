@@ -14,6 +14,7 @@ from headway.policies import POLICIES
 from headway.policy import Policy, Settings, Situation
 from headway.settings import Resolved, all_setting_names, find_policy, resolve, setting_names
 from headway.sim.run import Advance, Run, World, check_size, draw_instances, run_resolved
+from headway.world.problem import GIVEN, Instance
 
 COLUMNS = 500  # of a compared trajectory, unless `every` says otherwise
 
@@ -32,6 +33,7 @@ class Comparison:
     """What `compare` returns: a run and a row of measures for each policy."""
 
     runs: dict[str, Run]
+    yardsticks: dict[str, Run]  # for each policy `optimal` on the same jobs; one run in most worlds
     rows: dict[str, dict[str, Interval]]
     remarks: tuple[str, ...]
 
@@ -96,17 +98,31 @@ def compare(
     plans = plan(chosen, world.situation(rounds), learner, params, settings or {})
     others = [each.policy.name for each in plans if learner not in (None, each.learner)]
     remarks = [f"learner {learner} ignored by {', '.join(others)}"] if others else []
-    drawn = draw_instances(world, seed=seed, replicas=replicas)
-    runs: dict[str, Run] = {}
-    for resolved in plans:
-        run = run_resolved(
-            resolved, world, drawn, rounds=rounds, seed=seed, record=False,
-            every=thinned or 1, threads=threads, advance=advance,
+    drawn = draw_instances(world, seed=seed, replicas=replicas, rounds=rounds)
+
+    def run_on(resolved: Resolved, instances: list[Instance], told: Advance | None) -> Run:
+        return run_resolved(
+            resolved, world, instances, rounds=rounds, seed=seed, record=False,
+            every=thinned or 1, threads=threads, advance=told,
         )  # fmt: skip
-        runs[run.policy] = run
-        remarks.extend(run.remarks)
-    rows = {name: measures(run, runs["optimal"]) for name, run in runs.items()}
-    return Comparison(runs, rows, tuple(remarks))
+
+    runs = {each.policy.name: run_on(each, drawn, advance) for each in plans}
+    remarks.extend(remark for run in runs.values() for remark in run.remarks)
+    yardsticks = dict.fromkeys(runs, runs["optimal"])
+    if world.adaptive:
+        knowing = next(each for each in plans if each.policy.name == "optimal")
+        yardsticks = {name: run_on(knowing, replayed(run), None) for name, run in runs.items()}
+    rows = {name: measures(run, yardsticks[name]) for name, run in runs.items()}
+    return Comparison(runs, yardsticks, rows, tuple(remarks))
+
+
+def replayed(run: Run) -> list[Instance]:
+    """The problems of an adaptive run with the contexts that it met: now they adapt no more."""
+    assert run.contexts is not None
+    return [
+        each._replace(problem=each.problem._replace(contexts_by=GIVEN, contexts=contexts))
+        for each, contexts in zip(run.instances, run.contexts, strict=True)
+    ]
 
 
 def pick(policies: Iterable[str | Policy] | None) -> list[Policy]:

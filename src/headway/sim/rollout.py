@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headway import policies
-from headway.compiled import borrowed, compiled
+from headway.compiled import borrowed, compiled, inlined
+from headway.kernel.linear import copy
 from headway.learners import learn
+from headway.policies import choose
 from headway.queue import add_job, copy_row, refresh_server, remove_job
-from headway.state import Integers
+from headway.state import Floats, Integers
 from headway.world.problem import arrives, draw_context, succeeds
 
 # Waiting times are counted one by one below 4096 rounds and in 2048 buckets an octave above:
@@ -34,9 +35,12 @@ class Tally(NamedTuple):
     job: Integers  # (rounds,) or (0,): chosen arrival number by round, -1 = nothing chosen
     server: Integers
     success: Integers
+    contexts: Floats  # (rounds, d) or (0, d): the contexts of the jobs that arrived
 
 
-def new_tally(*, rounds: int, every: int, record: bool) -> Tally:
+def new_tally(
+    *, rounds: int, every: int, record: bool, dimension: int = 0, keep_contexts: bool = False
+) -> Tally:
     """Nothing counted yet; `every` = 0 keeps no column."""
     kept = rounds if record else 0
     return Tally(
@@ -49,6 +53,7 @@ def new_tally(*, rounds: int, every: int, record: bool) -> Tally:
         job=np.full(kept, -1, np.int64),
         server=np.full(kept, -1, np.int64),
         success=np.full(kept, -1, np.int64),
+        contexts=np.empty((rounds if keep_contexts else 0, dimension)),
     )
 
 
@@ -71,20 +76,17 @@ def bucket_wait(bucket: int) -> int:
     return (place + OCTAVE) << (octave + 1)
 
 
-@compiled
-def rollout(code, params, model, clock, queue, key, problem, tally, last):
-    """Rounds clock.round..last of the built-in policy with this code."""
-    model = borrowed(model)
-    clock = borrowed(clock)
-    queue = borrowed(queue)
-    problem = borrowed(problem)
-    tally = borrowed(tally)
+@inlined
+def play(choose, learn, params, model, clock, queue, key, problem, tally, last):
+    """Rounds clock.round..last of the policy with these two functions. In plain Python it is the
+    same program, for policies in plain Python.
+    """
     x = np.empty(queue.context.shape[1])
     tries = np.empty(queue.free.shape[0], np.int64)
     for t in range(clock.round[0], last + 1):
         clock.round[0] = t
         if queue.length[0] > 0:
-            job, server = policies.choose(code, params, model, clock, queue, key)
+            job, server = choose(params, model, clock, queue, key)
             copy_row(queue.context, job, x)
             copy_row(queue.attempts, job, tries)
             success = succeeds(problem, key, t, x, server)
@@ -102,10 +104,21 @@ def rollout(code, params, model, clock, queue, key, problem, tally, last):
             refresh_server(params, model, queue, server)
         queue.newest[0] = -1
         if arrives(problem, key, t):
-            draw_context(problem, key, tally.arrived[0], x)
+            draw_context(problem, model.inverse, model.radius, key, t, tally.arrived[0], x)
+            if tally.contexts.shape[0] > 0:
+                copy(x, tally.contexts[tally.arrived[0]])
             queue.newest[0] = add_job(params, model, queue, x, tally.arrived[0], t)
             tally.arrived[0] += 1
         tally.queue_total[0] += queue.length[0]
         if tally.every[0] > 0 and t % tally.every[0] == 0:
             tally.columns[t // tally.every[0]] = queue.length[0]
     clock.round[0] = last + 1
+
+
+@compiled
+def rollout(params, model, clock, queue, key, problem, tally, last):
+    """`play` for the built-in policy that params names: one program for all of them."""
+    play(
+        choose, learn, params, borrowed(model), borrowed(clock), borrowed(queue), key,
+        borrowed(problem), borrowed(tally), last,
+    )  # fmt: skip

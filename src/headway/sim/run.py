@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from headway.compiled import is_warm, mark_warm
 from headway.errors import HeadwayError
 from headway.learners import new_model
-from headway.policies import POLICIES
 from headway.policy import Policy, Settings
 from headway.rng import make_key
 from headway.settings import Resolved, resolve
-from headway.sim.rollout import Tally, bucket_wait, new_tally, rollout, wait_bucket
+from headway.sim.drive import in_plain_python, player
+from headway.sim.rollout import Tally, bucket_wait, new_tally, wait_bucket
 from headway.state import (
     TRUTH,
+    Floats,
     Integers,
     Model,
     Queue,
@@ -31,8 +32,9 @@ from headway.state import (
     roomier_model,
     roomier_queue,
 )
-from headway.world.scenario import Instance, Scenario
-from headway.world.tape import Tape
+from headway.world.problem import ADAPTIVE, Instance
+from headway.world.scenario import Scenario
+from headway.world.tape import Tape, written_out
 
 World = Scenario | Tape
 COMPILING = "compiling for this machine (once per version, about half a minute)"
@@ -58,6 +60,8 @@ class Run:
     learner: str
     settings: Settings
     scenario: dict[str, Any]
+    world: World = field(repr=False)
+    instances: tuple[Instance, ...] = field(repr=False)  # the problem of each replica
     seed: int
     rounds: int
     replicas: int
@@ -75,6 +79,20 @@ class Run:
     job: Integers | None = None  # with record: chosen arrival number by round, -1 = none
     server: Integers | None = None
     success: Integers | None = None
+    contexts: tuple[Floats, ...] | None = field(default=None, repr=False)  # of an adaptive world
+
+    def tape(self, replica: int = 0) -> Tape:
+        """The problem that this replica met, as explicit arrays: an adaptive world's too."""
+        if not 0 <= replica < self.replicas:
+            raise HeadwayError(f"replica {replica} must be one of 0..{self.replicas - 1}")
+        if isinstance(self.world, Tape):
+            return self.world
+        return written_out(
+            self.instances[replica].problem,
+            make_key(self.seed, replica),
+            self.world.situation(self.rounds),
+            self.contexts[replica] if self.contexts else None,
+        )
 
     def wait(self, share: float) -> Integers:
         """Waiting time (rounds from entering to leaving, or to the end) that this share of the
@@ -113,8 +131,8 @@ def simulate(
     check_size(world, rounds=rounds, replicas=replicas, seed=seed, every=every, threads=threads)
     resolved = resolve(policy, world.situation(rounds), learner=learner, given=params)
     return run_resolved(
-        resolved, world, draw_instances(world, seed=seed, replicas=replicas), rounds=rounds,
-        seed=seed, record=record, every=every, threads=threads, advance=advance,
+        resolved, world, draw_instances(world, seed=seed, replicas=replicas, rounds=rounds),
+        rounds=rounds, seed=seed, record=record, every=every, threads=threads, advance=advance,
     )  # fmt: skip
 
 
@@ -131,12 +149,16 @@ def run_resolved(
     advance: Advance | None,
 ) -> Run:
     """`simulate` once everything is checked and the problem of each replica is drawn."""
-    ensure_compiled(*drawn[0].problem.theta_star.shape)
+    servers, dimension = drawn[0].problem.theta_star.shape
+    ensure_compiled(servers, dimension)
     step = int(every) if every != "final" else 0
     stop = threading.Event()
+    adapted = any(each.problem.contexts_by == ADAPTIVE for each in drawn)
 
     def one(replica: int) -> Final:
-        tally = new_tally(rounds=rounds, every=step, record=record)
+        tally = new_tally(
+            rounds=rounds, every=step, record=record, dimension=dimension, keep_contexts=adapted
+        )
         key = make_key(seed, replica)
         return run_replica(resolved, drawn[replica], key, tally, rounds, stop, advance)
 
@@ -167,11 +189,9 @@ def check_size(
             raise HeadwayError(f"replicas {replicas}: a tape is one problem, so 1 replica")
 
 
-def draw_instances(world: World, *, seed: int, replicas: int) -> list[Instance]:
+def draw_instances(world: World, *, seed: int, replicas: int, rounds: int) -> list[Instance]:
     """The problem of each replica."""
-    if isinstance(world, Tape):
-        return [Instance(world.problem())]
-    return [world.instance(seed, replica) for replica in range(replicas)]
+    return [world.instance(seed, replica, rounds) for replica in range(replicas)]
 
 
 def run_replica(
@@ -190,14 +210,14 @@ def run_replica(
         model.theta[:] = instance.problem.theta_star
     queue = new_queue(servers, dimension)
     clock = new_clock()
-    code = list(POLICIES).index(resolved.policy.name)
+    play_rounds = player(resolved.policy)
     start = time.thread_time()
     done = 0
     while done < rounds and not stop.is_set():
         last = min(done + STRETCH, rounds)
         queue = roomier_queue(queue, int(queue.length[0]) + last - done)
         model = roomier_model(model, int(model.updates.max()) + last - done)
-        rollout(code, resolved.params, model, clock, queue, key, instance.problem, tally, last)
+        play_rounds(resolved.params, model, clock, queue, key, instance.problem, tally, last)
         if advance:
             advance(last - done)
         done = last
@@ -244,6 +264,8 @@ def assemble(
         learner=resolved.learner,
         settings=resolved.settings,
         scenario=world.describe(),
+        world=world,
+        instances=tuple(drawn),
         seed=seed,
         rounds=rounds,
         replicas=len(finals),
@@ -257,11 +279,21 @@ def assemble(
         acceptance=np.array([each.acceptance for each in drawn]),
         event_failed=np.array([each.model.event_failed.sum() for each in finals]),
         rounds_per_second=rounds * len(finals) / max(seconds, 1e-9),
-        remarks=resolved.remarks,
+        remarks=(*resolved.remarks, *speed_remark(resolved.policy)),
         job=np.array([each.tally.job for each in finals]) if recorded else None,
         server=np.array([each.tally.server for each in finals]) if recorded else None,
         success=np.array([each.tally.success for each in finals]) if recorded else None,
+        contexts=tuple(each.tally.contexts[: each.tally.arrived[0]] for each in finals)
+        if finals[0].tally.contexts.size
+        else None,
     )
+
+
+def speed_remark(policy: Policy) -> tuple[str, ...]:
+    """Plain Python is said to be slow."""
+    if not in_plain_python(policy):
+        return ()
+    return (f"{policy.name} is plain Python and runs at its speed: @numba.njit makes it quicker",)
 
 
 def ensure_compiled(servers: int = 2, dimension: int = 2, *, announce: bool = True) -> None:
@@ -287,7 +319,7 @@ def _ensure_compiled(servers: int, dimension: int, announce: bool) -> None:  # n
         sys.stderr.flush()
     world = Scenario(servers=servers, dimension=dimension, slack_by="none")
     resolved = resolve("random", world.situation(2), given={})
-    tally = new_tally(rounds=2, every=0, record=False)
+    tally = new_tally(rounds=2, every=0, record=False, dimension=dimension)
     instance = world.instance(0, 0)
     run_replica(resolved, instance, make_key(0), tally, 2, threading.Event(), None)
     mark_warm(kind)

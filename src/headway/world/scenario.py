@@ -1,42 +1,67 @@
 """Scenarios: distributions over problems. Replica r of seed s is always the same problem."""
 
-import functools
 import math
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from headway.compiled import compiled
 from headway.errors import HeadwayError, unknown
 from headway.policy import Situation
-from headway.rng import PROBE, SERVICE, THETA, fill_cube, make_key, uniform
+from headway.rng import THETA, fill_cube, make_key
 from headway.state import Floats
-from headway.world.problem import CUBE, Problem, arrives, draw_context
-from headway.world.tape import Tape
+from headway.world.problem import (
+    ADAPTIVE,
+    BALL,
+    BERNOULLI,
+    BURSTY,
+    CUBE,
+    FINITE,
+    GAUSSIAN,
+    PERIODIC,
+    ROTATING,
+    SURPRISE,
+    Instance,
+    Problem,
+)
+from headway.world.slack import least_acceptance
+from headway.world.tape import Tape, written_out
 
-PROBES = 20_000
 LEAST_ACCEPTANCE = 0.01
 MOST_REDRAWS = 1_000
 SLACK_BY = ("reject", "none")
 MOST_NUMBERS = 10**8  # in the matrices of all servers
-
-
-class Instance(NamedTuple):
-    """A problem and how it was found."""
-
-    problem: Problem
-    redraws: int = 0  # of theta_star
-    acceptance: float = 1.0  # share of contexts that satisfy the slack
+CONTEXTS = {
+    "cube": CUBE,
+    "ball": BALL,
+    "gaussian": GAUSSIAN,
+    "finite": FINITE,
+    "fixed": FINITE,
+    "rotating": ROTATING,
+    "late-surprise": SURPRISE,
+    "adaptive": ADAPTIVE,
+}
+ARRIVALS = {"bernoulli": BERNOULLI, "bursty": BURSTY, "periodic": PERIODIC}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """The paper's synthetic world: contexts and theta_star iid Unif(-1, 1)^d, Bernoulli arrivals.
+    """A synthetic world; by default the paper's: contexts and theta_star iid Unif(-1, 1)^d,
+    Bernoulli arrivals.
 
     Slack (Assumption 4) by rejection: a context counts only if some server succeeds on it with
     probability arrival_rate + slack or more. `unit_norm` divides contexts by sqrt(d) and
     multiplies theta_star and its norm bound by it: every success rate stays.
+
+    `contexts`: cube; ball (uniform, radius sqrt(d)); gaussian (standard normal, no bound); finite
+    (`vectors` of them, each again and again); fixed (one vector: no contexts to tell jobs apart);
+    and the adversaries rotating (half of the components active, the next half every
+    `rotate_every` rounds), late-surprise (from `surprise_round` on, by default after 4/5 of the
+    run, only components that were zero before), adaptive (of 8 contexts with slack the one on
+    which the learner's bound is widest).
+
+    `arrivals`: bernoulli; bursty (every `period` rounds a coin decides between two rates);
+    periodic (a sine of that period). Both leave the mean by `swing` times what there is room for.
     """
 
     servers: int = 5
@@ -45,10 +70,41 @@ class Scenario:
     slack: float = 0.1
     unit_norm: bool = False
     slack_by: str = "reject"
+    contexts: str = "cube"
+    vectors: int = 40
+    rotate_every: int = 200
+    surprise_round: int | None = None
+    arrivals: str = "bernoulli"
+    period: int = 200
+    swing: float = 0.5
 
     def __post_init__(self) -> None:
-        for name in ("servers", "dimension"):
+        self.check_sizes()
+        if not 0.0 < self.arrival_rate <= 1.0:
+            raise HeadwayError(f"arrival_rate {self.arrival_rate!r} must be in (0, 1]")
+        if not (math.isfinite(self.slack) and self.slack >= 0.0):
+            raise HeadwayError(f"slack {self.slack!r} must be a finite number of at least 0")
+        if not 0.0 <= self.swing <= 1.0:
+            raise HeadwayError(f"swing {self.swing!r} must be in [0, 1]")
+        for name, known in (("slack_by", SLACK_BY), ("contexts", CONTEXTS), ("arrivals", ARRIVALS)):
+            if getattr(self, name) not in known:
+                raise unknown(name, getattr(self, name), known)
+        if self.slack_by == "reject" and self.arrival_rate + self.slack >= 1.0:
+            raise HeadwayError(
+                f"slack {self.slack:g} at arrival rate {self.arrival_rate:g} asks for a success "
+                f"rate of {self.arrival_rate + self.slack:g}, which no server has: lower either"
+            )
+        if self.contexts == "gaussian" and self.unit_norm:
+            raise HeadwayError("unit_norm needs contexts with a bound, and gaussian ones have none")
+        if self.contexts == "late-surprise" and self.dimension < 2:
+            raise HeadwayError("contexts 'late-surprise' need a dimension of at least 2")
+
+    def check_sizes(self) -> None:
+        """Refuse counts that make no sense, by name."""
+        for name in ("servers", "dimension", "vectors", "rotate_every", "surprise_round", "period"):
             value = getattr(self, name)
+            if value is None and name == "surprise_round":
+                continue
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise HeadwayError(f"{name} {value!r} must be a whole number of at least 1")
         if self.servers * self.dimension**2 > MOST_NUMBERS:
@@ -56,27 +112,25 @@ class Scenario:
                 f"servers {self.servers} of dimension {self.dimension} need more than "
                 f"{MOST_NUMBERS:.0e} numbers: lower either"
             )
-        if not 0.0 < self.arrival_rate <= 1.0:
-            raise HeadwayError(f"arrival_rate {self.arrival_rate!r} must be in (0, 1]")
-        if not (math.isfinite(self.slack) and self.slack >= 0.0):
-            raise HeadwayError(f"slack {self.slack!r} must be a finite number of at least 0")
-        if self.slack_by not in SLACK_BY:
-            raise unknown("slack_by", self.slack_by, SLACK_BY)
-        if self.slack_by == "reject" and self.arrival_rate + self.slack >= 1.0:
-            raise HeadwayError(
-                f"slack {self.slack:g} at arrival rate {self.arrival_rate:g} asks for a success "
-                f"rate of {self.arrival_rate + self.slack:g}, which no server has: lower either"
-            )
 
     @property
-    def norm_bound(self) -> float:
-        """The longest that a theta_star can be."""
+    def norm_bound(self) -> float | None:
+        """The longest that a theta_star can be; nothing is promised where contexts have no bound:
+        kappa and the sets rest on both.
+        """
+        if self.contexts == "gaussian":
+            return None
         return float(self.dimension) if self.unit_norm else math.sqrt(self.dimension)
 
     @property
     def most_rounds(self) -> int | None:
         """No limit."""
         return None
+
+    @property
+    def adaptive(self) -> bool:
+        """Do contexts depend on what the policy learned?"""
+        return self.contexts == "adaptive"
 
     def situation(self, rounds: int | None = None) -> Situation:
         """What a policy may know."""
@@ -91,26 +145,23 @@ class Scenario:
 
     def describe(self) -> dict[str, Any]:
         """Its fields, for reports."""
-        return {"world": "cube", **asdict(self)}
+        return {"world": "scenario", **asdict(self)}
 
-    def instance(self, seed: int, replica: int) -> Instance:
+    def instance(self, seed: int, replica: int, rounds: int | None = None) -> Instance:
         """Replica r of seed s: theta_star redrawn until enough contexts satisfy the slack."""
         key = make_key(seed, replica)
-        rejecting = self.slack_by == "reject"
-        rate = self.arrival_rate + self.slack
-        least = math.log(rate / (1.0 - rate)) if rejecting else -math.inf
+        surprise = self.surprise(rounds)
         theta_star = np.empty((self.servers, self.dimension))
         best = 0.0
         for redraw in range(MOST_REDRAWS + 1):
             for k in range(self.servers):
                 fill_cube(key, THETA, redraw, k, theta_star[k])
-            acceptance = (
-                acceptance_share(theta_star, probes(seed, self.dimension), least)
-                if rejecting
-                else 1.0
-            )
+            problem = self.problem(theta_star, surprise)
+            acceptance = 1.0
+            if self.slack_by == "reject":
+                acceptance = least_acceptance(problem, self.phases(surprise), seed)
             if acceptance >= LEAST_ACCEPTANCE:
-                return Instance(self.problem(theta_star, least), redraw, acceptance)
+                return Instance(problem, redraw, acceptance)
             best = max(best, acceptance)
         raise HeadwayError(
             f"slack {self.slack:g} at arrival rate {self.arrival_rate:g} is out of reach: of "
@@ -118,71 +169,47 @@ class Scenario:
             f"({LEAST_ACCEPTANCE:.0%} needed); lower the slack or raise servers or dimension"
         )
 
-    def problem(self, theta_star: Floats, least_logit: float) -> Problem:
+    def surprise(self, rounds: int | None) -> int:
+        """The round of the late surprise; 0 in other worlds."""
+        if self.contexts != "late-surprise":
+            return 0
+        if self.surprise_round is not None:
+            return self.surprise_round
+        if rounds is None:
+            raise HeadwayError("contexts 'late-surprise' need rounds or surprise_round to be given")
+        return 4 * rounds // 5 + 1
+
+    def phases(self, surprise: int) -> tuple[int, ...]:
+        """A round of each phase in which contexts are distributed alike."""
+        if self.contexts == "rotating":
+            return tuple(1 + self.rotate_every * i for i in range(self.dimension))
+        return (surprise - 1, surprise) if surprise > 1 else (1,)
+
+    def problem(self, theta_star: Floats, surprise: int) -> Problem:
         """The problem with this theta_star."""
         scale = 1.0 / math.sqrt(self.dimension) if self.unit_norm else 1.0
+        rate = self.arrival_rate + self.slack
+        rejecting = self.slack_by == "reject"
         return Problem(
-            kind=CUBE,
             theta_star=theta_star / scale,
-            arrival_rate=float(self.arrival_rate),
-            least_logit=least_logit,
+            contexts_by=CONTEXTS[self.contexts],
+            least_logit=math.log(rate / (1.0 - rate)) if rejecting else -math.inf,
             scale=scale,
-            contexts=np.empty((0, self.dimension)),
-            arrivals=np.empty(0, np.bool_),
-            service=np.empty(0),
+            active=(self.dimension + 1) // 2,
+            turn=surprise or self.rotate_every,
+            vectors=1 if self.contexts == "fixed" else self.vectors,
+            arrivals_by=ARRIVALS[self.arrivals],
+            arrival_rate=float(self.arrival_rate),
+            swing=self.swing * min(self.arrival_rate, 1.0 - self.arrival_rate),
+            period=self.period,
         )
 
     def tape(self, *, rounds: int, seed: int = 0, replica: int = 0) -> Tape:
         """The same problem as explicit arrays: for another implementation, or to look at."""
-        problem = self.instance(seed, replica).problem
-        key = make_key(seed, replica)
-        arrivals = np.array([arrives(problem, key, t) for t in range(1, rounds + 1)], np.bool_)
-        contexts = np.empty((int(arrivals.sum()), self.dimension))
-        for number in range(contexts.shape[0]):
-            draw_context(problem, key, number, contexts[number])
-        return Tape(
-            theta_star=problem.theta_star,
-            contexts=contexts,
-            arrivals=arrivals,
-            service=np.array([uniform(key, SERVICE, t, 0) for t in range(1, rounds + 1)]),
-            norm_bound=self.norm_bound,
-            arrival_rate=self.arrival_rate,
-            slack=self.situation().slack,
-        )
-
-
-@functools.lru_cache(maxsize=4)
-def probes(seed: int, dimension: int) -> Floats:
-    """Contexts on which every theta_star of this seed is tried, one to a column."""
-    key = make_key(seed)
-    drawn = np.empty((PROBES, dimension))
-    fill_probes(key, drawn)
-    return np.ascontiguousarray(drawn.T)
-
-
-@compiled
-def fill_probes(key, drawn):
-    """Unif(-1, 1) rows by number."""
-    for i in range(drawn.shape[0]):
-        fill_cube(key, PROBE, i, 0, drawn[i])
-
-
-@compiled
-def acceptance_share(theta_star, columns, least_logit):
-    """The share of contexts with max_k x . theta_star_k >= least_logit."""
-    count = columns.shape[1]
-    best = np.full(count, -np.inf)
-    value = np.empty(count)
-    for k in range(theta_star.shape[0]):
-        value[:] = 0.0
-        for i in range(columns.shape[0]):
-            column = columns[i]
-            weight = theta_star[k, i]
-            for j in range(count):
-                value[j] += column[j] * weight
-        for j in range(count):
-            best[j] = value[j] if value[j] > best[j] else best[j]
-    accepted = 0
-    for j in range(count):
-        accepted += 1 if best[j] >= least_logit else 0
-    return accepted / count
+        if self.adaptive:
+            raise HeadwayError(
+                "an adaptive world has no tape before a policy ran in it: "
+                "simulate(..., record=True).tape(replica)"
+            )
+        problem = self.instance(seed, replica, rounds).problem
+        return written_out(problem, make_key(seed, replica), self.situation(rounds))

@@ -2,15 +2,18 @@
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from headway.errors import HeadwayError
 from headway.policy import Situation
+from headway.rng import SERVICE, uniform
 from headway.state import Floats
-from headway.world.problem import TAPE, Problem
+from headway.world.problem import Instance, Problem, arrives, draw_context
+from headway.world.trace import read_trace, write_trace
 
 
 def finite_array(name: str, value: ArrayLike, axes: int) -> Floats:
@@ -106,15 +109,82 @@ class Tape:
             "arrivals": int(self.arrivals.sum()),
         }
 
-    def problem(self) -> Problem:
-        """As compiled loops read it."""
-        return Problem(
-            kind=TAPE,
-            theta_star=self.theta_star,
-            arrival_rate=math.nan,
-            least_logit=-math.inf,
-            scale=1.0,
-            contexts=self.contexts,
-            arrivals=self.arrivals,
-            service=self.service,
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        form: str | None = None,
+        theta_star: Any = None,  # noqa: ANN401 - an array, or the path of one
+        rounds: int | None = None,
+        seed: int = 0,
+        **known: Any,  # noqa: ANN401 - norm_bound, arrival_rate, slack
+    ) -> "Tape":
+        """A person's own trace from a file, "csv" or "parquet" by its name unless `form` says it;
+        `trace.py` tells its columns.
+
+        `theta_star` may be an array or the path of a CSV file with a row a server; a trace that
+        `to_file` wrote has its own. Where it has no `service`, that is drawn from `seed`.
+        """
+        form = Path(path).suffix.removeprefix(".") if form is None else form
+        arrays = read_trace(Path(path), form, theta_star=theta_star, rounds=rounds, seed=seed)
+        return cls(**arrays, **known)
+
+    @classmethod
+    def from_csv(cls, path: str | Path, **given: Any) -> "Tape":  # noqa: ANN401 - as from_file
+        """`from_file` for CSV, whatever the file's name."""
+        return cls.from_file(path, form="csv", **given)
+
+    @classmethod
+    def from_parquet(cls, path: str | Path, **given: Any) -> "Tape":  # noqa: ANN401 - as from_file
+        """`from_file` for Parquet, whatever the file's name."""
+        return cls.from_file(path, form="parquet", **given)
+
+    def to_file(self, path: str | Path) -> None:
+        """Write the tape as .csv (and theta_star beside it, FILE.theta.csv) or .parquet."""
+        rounds, dimension = self.most_rounds or 0, self.theta_star.shape[1]
+        contexts = np.full((rounds, dimension), math.nan)
+        contexts[self.arrivals] = self.contexts[: self.arrivals.sum()]
+        columns = {f"x{i + 1}": contexts[:, i] for i in range(dimension)}
+        marks = {"arrival": self.arrivals.astype(np.float64), "service": self.service}
+        write_trace(Path(path), self.theta_star, {**marks, **columns})
+
+    @property
+    def adaptive(self) -> bool:
+        """Never: everything is written down."""
+        return False
+
+    def instance(self, seed: int, replica: int, rounds: int | None = None) -> Instance:  # noqa: ARG002
+        """The one problem that it is, whatever the seed."""
+        return Instance(
+            Problem(
+                theta_star=self.theta_star,
+                service_given=True,
+                contexts=self.contexts,
+                arrivals=self.arrivals,
+                service=self.service,
+            )
         )
+
+
+def written_out(
+    problem: Problem, key: NDArray[np.uint64], situation: Situation, contexts: Floats | None = None
+) -> Tape:
+    """The rounds of a problem as a tape; `contexts`, where a policy's run made them."""
+    rounds = situation.rounds or 0
+    arrivals = np.array([arrives(problem, key, t) for t in range(1, rounds + 1)], np.bool_)
+    coins = [uniform(key, SERVICE, t, 0) for t in range(1, rounds + 1)]
+    if contexts is None:
+        contexts = np.empty((int(arrivals.sum()), situation.dimension))
+        nobody = np.empty((0, situation.dimension, situation.dimension))
+        for number, before in enumerate(np.flatnonzero(arrivals)):
+            draw_context(problem, nobody, np.empty(0), key, before + 1, number, contexts[number])
+    return Tape(
+        theta_star=problem.theta_star,
+        contexts=contexts,
+        arrivals=arrivals,
+        service=problem.service[:rounds] if problem.service_given else np.array(coins),
+        norm_bound=situation.norm_bound,
+        arrival_rate=situation.arrival_rate,
+        slack=situation.slack,
+    )
