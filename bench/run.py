@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import reference
+import zoo
 from numba import njit
 
 import headway
@@ -307,6 +308,7 @@ BENCHES = {
     "threads": bench_threads,
     "compile": bench_compile,
     "regret": bench_regret,
+    **zoo.BENCHES,
 }
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ wins, then the lowest server. Without the tolerance two jobs with equal contexts
 apart by the rounding history of their cached columns.
 """
 
+import math
+
 import numpy as np
 
 from headway.compiled import compiled, inlined
@@ -120,3 +122,38 @@ def largest(score):
     for j in range(whole, n):
         a = score[j] if score[j] > a else a
     return max(a, b, c, e)
+
+
+@compiled
+def score_block(contexts, theta, inverse, radius, on_logit, out):
+    """Optimistic scores of up to 64 contexts, computed afresh, in loops over the contexts."""
+    n, d = contexts.shape
+    column = np.empty((d, n))
+    for i in range(d):
+        for j in range(n):
+            column[i, j] = contexts[j, i]
+    mean = np.empty(n)
+    squared = np.empty(n)
+    along = np.empty(n)
+    for k in range(theta.shape[0]):
+        for j in range(n):
+            mean[j] = 0.0
+            squared[j] = 0.0
+        for i in range(d):
+            mine = column[i]
+            weight = theta[k, i]
+            half = 0.5 * inverse[k, i, i]
+            for j in range(n):
+                mean[j] += mine[j] * weight
+                along[j] = mine[j] * half
+            for h in range(i):
+                other = column[h]
+                entry = inverse[k, i, h]
+                for j in range(n):
+                    along[j] += other[j] * entry
+            for j in range(n):
+                squared[j] += 2.0 * mine[j] * along[j]
+        for j in range(n):
+            mean[j] = optimistic(mean[j], math.sqrt(max(squared[j], 0.0)), radius[k], on_logit)
+        for j in range(n):
+            out[j, k] = mean[j]

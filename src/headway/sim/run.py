@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from headway.compiled import is_warm, mark_warm
 from headway.errors import HeadwayError
 from headway.learners import new_model
-from headway.policy import Policy, Settings
+from headway.policy import Policy, Settings, Situation
 from headway.rng import make_key
-from headway.settings import Resolved, resolve
+from headway.settings import Resolved, policy_code, resolve
 from headway.sim.drive import in_plain_python, player
 from headway.sim.rollout import Tally, bucket_wait, new_tally, wait_bucket
 from headway.state import (
@@ -151,6 +151,7 @@ def run_resolved(
     """`simulate` once everything is checked and the problem of each replica is drawn."""
     servers, dimension = drawn[0].problem.theta_star.shape
     ensure_compiled(servers, dimension)
+    ensure_specialised(resolved, servers, dimension)
     step = int(every) if every != "final" else 0
     stop = threading.Event()
     adapted = any(each.problem.contexts_by == ADAPTIVE for each in drawn)
@@ -315,11 +316,37 @@ def compiled_kind(servers: int, dimension: int) -> str:
 def _ensure_compiled(servers: int, dimension: int, announce: bool) -> None:  # noqa: FBT001
     kind = compiled_kind(servers, dimension)
     if announce and not is_warm(kind):
-        sys.stderr.write(f"headway: {COMPILING}\n")
-        sys.stderr.flush()
-    world = Scenario(servers=servers, dimension=dimension, slack_by="none")
-    resolved = resolve("random", world.situation(2), given={})
-    tally = new_tally(rounds=2, every=0, record=False, dimension=dimension)
-    instance = world.instance(0, 0)
-    run_replica(resolved, instance, make_key(0), tally, 2, threading.Event(), None)
+        tell(COMPILING)
+    resolved = resolve("random", Situation(servers, dimension, rounds=2), given={})
+    two_rounds(resolved, servers, dimension)
     mark_warm(kind)
+
+
+def ensure_specialised(resolved: Resolved, servers: int, dimension: int) -> None:
+    """Compile what a person's policy needs, before anything is timed: the loop for a compiled
+    one, for a plain one the pieces of the loop that Python calls (kept on disk).
+    """
+    if policy_code(resolved.policy) >= 0:
+        return
+    if in_plain_python(resolved.policy):
+        kind = f"plain-{resolved.learner}-{compiled_kind(servers, dimension)}"
+        if not is_warm(kind):
+            tell(COMPILING)
+            two_rounds(resolved, servers, dimension)
+            mark_warm(kind)
+    elif getattr(player(resolved.policy), "signatures", None) == []:
+        tell(f"compiling policy {resolved.policy.name} (a few seconds, once per process)")
+        two_rounds(resolved, servers, dimension)
+
+
+def two_rounds(resolved: Resolved, servers: int, dimension: int) -> None:
+    """Touch everything that simulating touches."""
+    world = Scenario(servers=servers, dimension=dimension, slack_by="none")
+    tally = new_tally(rounds=2, every=0, record=False, dimension=dimension)
+    run_replica(resolved, world.instance(0, 0), make_key(0), tally, 2, threading.Event(), None)
+
+
+def tell(text: str) -> None:
+    """A line on stderr, at once."""
+    sys.stderr.write(f"headway: {text}\n")
+    sys.stderr.flush()
