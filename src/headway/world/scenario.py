@@ -55,7 +55,7 @@ class Scenario:
 
     `contexts`: cube; ball (uniform, radius sqrt(d)); gaussian (standard normal, no bound); finite
     (`vectors` of them, each again and again); fixed (one vector: no contexts to tell jobs apart);
-    and the adversaries rotating (half of the components active, the next half every
+    and the adversaries rotating (a window of half of the components, moving on by one every
     `rotate_every` rounds), late-surprise (from `surprise_round` on, by default after 4/5 of the
     run, only components that were zero before), adaptive (of 8 contexts with slack the one on
     which the learner's bound is widest).
