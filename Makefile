@@ -52,10 +52,12 @@ lock:
 	$(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet pip-tools
 	.venv-lock/bin/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe \
 		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header \
-		--no-annotate --all-build-deps --extra results -o requirements.lock pyproject.toml
+		--no-annotate --all-build-deps --extra results --extra data -o requirements.lock \
+		pyproject.toml
 	.venv-lock/bin/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe \
 		--no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header \
-		--no-annotate --extra results --extra dev -o requirements-dev.lock pyproject.toml
+		--no-annotate --extra results --extra data --extra dev -o requirements-dev.lock \
+		pyproject.toml
 	rm -rf .venv-lock
 
 clean:
