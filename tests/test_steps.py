@@ -55,7 +55,7 @@ def step(resolved, problem, model, queue, clock, key, t, arrived):
     if queue.length[0] > 0:
         job, server = resolved.policy.choose(params, model, clock, queue, key)
         x, tries = np.ascontiguousarray(queue.context[job]), queue.attempts[job].copy()
-        success = bool(succeeds(problem, key, t, x, server))
+        success = bool(succeeds(problem, key, t, queue.arrival[job], x, server))
         choice = (int(queue.arrival[job]), int(server), int(success))
         if success:
             waiting.remove_job(queue, job)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from headway.sim.compare import compare as compare
     from headway.sim.run import Run as Run
     from headway.sim.run import simulate as simulate
+    from headway.world.outcomes import Outcomes as Outcomes
     from headway.world.scenario import Scenario as Scenario
     from headway.world.tape import Tape as Tape
 
@@ -25,6 +26,7 @@ HOMES = {
     "Interval": "sim.compare",
     "HeadwayError": "errors",
     "POLICIES": "policies",
+    "Outcomes": "world.outcomes",
     "Policy": "policy",
     "Run": "sim.run",
     "Scenario": "world.scenario",

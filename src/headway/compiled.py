@@ -25,8 +25,11 @@ config: Any = numba_config  # its attributes are made at run time
 F = TypeVar("F", bound=Callable[..., Any])
 
 PACKAGE = Path(__file__).parent
-# The top layers: no compiled code may depend on them (import contract), so they are not hashed.
-NOT_COMPILED = ("cli", "experiments", "service", "check.py", "theory.py")
+# Top layers and readers of files: no compiled code depends on them, so they are not hashed.
+NOT_COMPILED = (
+    "cli", "experiments", "service", "check.py", "theory.py",
+    "world/datasets.py", "world/data_files.py", "world/trace.py", "world/outcomes.py",
+)  # fmt: skip
 DISPATCHERS: list[Any] = []
 
 
@@ -35,8 +38,8 @@ def source_hash() -> str:
     digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
     for path in sorted(PACKAGE.rglob("*.py")):
         relative = path.relative_to(PACKAGE)
-        if relative.parts[0] not in NOT_COMPILED:
-            digest.update(str(relative).encode())
+        if not relative.as_posix().startswith(NOT_COMPILED):
+            digest.update(relative.as_posix().encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()
 

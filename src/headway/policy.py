@@ -16,7 +16,11 @@ from headway.errors import HeadwayError, unknown
 from headway.state import LEARNERS, Params
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-RULED = ("assumed_slack", "cutoff")  # settings that only rules read, no compiled code
+RULED = (
+    "assumed_slack",
+    "cutoff",
+    "burn_in_constant",
+)  # settings that only rules read, no compiled code
 Settings = dict[str, Any]
 
 

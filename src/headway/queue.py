@@ -4,17 +4,10 @@ import math
 
 import numpy as np
 
-from headway.compiled import compiled, inlined
+from headway.compiled import inlined
 from headway.kernel.ellipsoid import uncertainty
 from headway.kernel.linear import dot
-from headway.state import NONE
-
-
-@compiled
-def copy_row(matrix, row, out):
-    """Out = matrix[row]"""
-    for i in range(out.shape[0]):
-        out[i] = matrix[row, i]
+from headway.state import NONE, TRUTH
 
 
 @inlined
@@ -71,7 +64,7 @@ def refresh_server(params, model, queue, server):
     scale * (x . step)^2.
     """
     length = queue.length[0]
-    if params.learner == NONE or length == 0:
+    if params.learner in (NONE, TRUTH) or length == 0:
         return
     scale = model.step_scale[server]
     if length < 8:

@@ -6,7 +6,7 @@ from typing import Any
 from headway.errors import HeadwayError
 from headway.policy import Settings, Situation
 
-BURN_IN_CONSTANT = 3e-4  # the paper's C; it takes the natural logarithm
+BURN_IN_CONSTANT = 3e-4  # the paper's C, with the natural logarithm
 LOG_CUTOFF = "log:"
 
 
@@ -51,7 +51,9 @@ def burn_in(situation: Situation, settings: Settings) -> tuple[int, str | None]:
             f"burn_in_rounds {rounds // 10} = T/10: the formula needs assumed_slack {slack:g} > "
             f"2 explore_prob = {2.0 * settings['explore_prob']:.3g}"
         )
-    size = BURN_IN_CONSTANT * situation.dimension**3 * math.log(rounds) * situation.servers
+    size = (
+        settings["burn_in_constant"] * situation.dimension**3 * math.log(rounds) * situation.servers
+    )
     wanted = size / situation.arrival_rate / margin / margin
     if not wanted < rounds:
         asked = math.ceil(min(wanted, 1e15))

@@ -29,6 +29,7 @@ LIMITS: dict[str, tuple[Callable[[float], bool], str]] = {
     "beta_scale": (lambda value: value >= 0.0, "at least 0"),
     "width": (lambda value: value >= 0.0, "at least 0"),
     "assumed_slack": (lambda value: value >= 0.0, "at least 0"),
+    "burn_in_constant": (lambda value: value > 0.0, "above 0"),
     "forced_rate": (lambda value: value >= 0.0, "at least 0"),
     "failure_prob": (lambda value: 0.0 < value < 1.0, "between 0 and 1"),
     "explore_prob": (lambda value: 0.0 <= value <= 1.0, "in [0, 1]"),

@@ -24,6 +24,13 @@ def copy(a, out):
 
 
 @compiled
+def copy_row(matrix, row, out):
+    """Out = matrix[row]"""
+    for i in range(out.shape[0]):
+        out[i] = matrix[row, i]
+
+
+@compiled
 def norm(a):
     """|a|"""
     return math.sqrt(dot(a, a))

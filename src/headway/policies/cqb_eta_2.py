@@ -8,7 +8,7 @@ from headway.choosing import burn_in_pair, optimistic_or_new
 from headway.compiled import inlined
 from headway.learners import learn
 from headway.policy import Policy
-from headway.rules import burn_in, cutoff_round, quarter_of_slack, stated_slack
+from headway.rules import BURN_IN_CONSTANT, burn_in, cutoff_round, quarter_of_slack, stated_slack
 
 
 @inlined
@@ -29,6 +29,7 @@ policy = Policy(
     defaults={
         "assumed_slack": stated_slack,
         "explore_prob": quarter_of_slack,
+        "burn_in_constant": BURN_IN_CONSTANT,
         "burn_in_rounds": burn_in,
         "cutoff": "log:50",
     },

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from headway.compiled import borrowed, compiled, inlined
-from headway.kernel.linear import copy
+from headway.kernel.linear import copy, copy_row
 from headway.learners import learn
 from headway.policies import choose
-from headway.queue import add_job, copy_row, refresh_server, remove_job
+from headway.queue import add_job, refresh_server, remove_job
 from headway.state import Floats, Integers
-from headway.world.problem import arrives, draw_context, succeeds
+from headway.world.problem import arrives, draw_context, know_job, succeeds
 
 # Waiting times are counted one by one below 4096 rounds and in 2048 buckets an octave above:
 # exact, then within 1/2048, in fixed memory.
@@ -89,7 +89,7 @@ def play(choose, learn, params, model, clock, queue, key, problem, tally, last):
             job, server = choose(params, model, clock, queue, key)
             copy_row(queue.context, job, x)
             copy_row(queue.attempts, job, tries)
-            success = succeeds(problem, key, t, x, server)
+            success = succeeds(problem, key, t, queue.arrival[job], x, server)
             if tally.job.shape[0] > 0:
                 tally.job[t - 1] = queue.arrival[job]
                 tally.server[t - 1] = server
@@ -108,6 +108,7 @@ def play(choose, learn, params, model, clock, queue, key, problem, tally, last):
             if tally.contexts.shape[0] > 0:
                 copy(x, tally.contexts[tally.arrived[0]])
             queue.newest[0] = add_job(params, model, queue, x, tally.arrived[0], t)
+            know_job(problem, params, queue, key, queue.newest[0])
             tally.arrived[0] += 1
         tally.queue_total[0] += queue.length[0]
         if tally.every[0] > 0 and t % tally.every[0] == 0:

@@ -32,11 +32,12 @@ from headway.state import (
     roomier_model,
     roomier_queue,
 )
+from headway.world.outcomes import Outcomes
 from headway.world.problem import ADAPTIVE, Instance
 from headway.world.scenario import Scenario
 from headway.world.tape import Tape, written_out
 
-World = Scenario | Tape
+World = Scenario | Tape | Outcomes
 COMPILING = "compiling for this machine (once per version, about half a minute)"
 STRETCH = 2048  # rounds between two chances to stop
 Advance = Callable[[int], None]  # told how many rounds were done
@@ -87,6 +88,8 @@ class Run:
             raise HeadwayError(f"replica {replica} must be one of 0..{self.replicas - 1}")
         if isinstance(self.world, Tape):
             return self.world
+        if self.instances[replica].problem.rates.size:
+            raise HeadwayError("a table of outcomes has no theta_star, so no tape can hold it")
         return written_out(
             self.instances[replica].problem,
             make_key(self.seed, replica),

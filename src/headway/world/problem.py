@@ -7,7 +7,7 @@ import numpy as np
 
 from headway.compiled import compiled, inlined
 from headway.kernel.ellipsoid import uncertainty
-from headway.kernel.linear import dot
+from headway.kernel.linear import copy_row, dot
 from headway.kernel.logistic import sigmoid
 from headway.rng import (
     ARRIVAL,
@@ -21,10 +21,10 @@ from headway.rng import (
     fill_normal,
     uniform,
 )
-from headway.state import Flags, Floats
+from headway.state import TRUTH, Flags, Floats
 
 # How contexts are made, and how jobs arrive; GIVEN = from arrays.
-GIVEN, CUBE, BALL, GAUSSIAN, FINITE, ROTATING, SURPRISE, ADAPTIVE = 0, 1, 2, 3, 4, 5, 6, 7
+GIVEN, CUBE, BALL, GAUSSIAN, FINITE, ROTATING, SURPRISE, ADAPTIVE, ROWS = 0, 1, 2, 3, 4, 5, 6, 7, 8
 BERNOULLI, BURSTY, PERIODIC = 1, 2, 3
 TRIED_AT_ONCE = 4
 CANDIDATES = 8  # of an adaptive world, for each job
@@ -46,7 +46,8 @@ class Problem(NamedTuple):
     swing: float = 0.0  # BURSTY, PERIODIC: how far the rate leaves its mean
     period: int = 1  # BURSTY, PERIODIC: rounds
     service_given: bool = False
-    contexts: Floats = np.empty((0, 1))  # (n, d) GIVEN: row i is the i-th arriving job
+    contexts: Floats = np.empty((0, 1))  # (n, d) GIVEN: row i is the i-th arriving job; ROWS: any
+    rates: Floats = np.empty((0, 1))  # (n, K) ROWS: success rates; none = by theta_star
     arrivals: Flags = np.empty(0, np.bool_)  # (T,) GIVEN
     service: Floats = np.empty(0)  # (T,) GIVEN
 
@@ -81,8 +82,7 @@ def draw_context(problem, inverse, radius, key, t, number, x):
     was learned, the model's `inverse` and `radius`.
     """
     if problem.contexts_by == GIVEN:
-        for i in range(x.shape[0]):
-            x[i] = problem.contexts[number, i]
+        copy_row(problem.contexts, number, x)
     elif problem.contexts_by == CUBE:
         attempt = 0
         if problem.least_logit > -np.inf:
@@ -90,6 +90,8 @@ def draw_context(problem, inverse, radius, key, t, number, x):
         fill_cube(key, CONTEXT, number, attempt, x)
         for i in range(x.shape[0]):
             x[i] *= problem.scale
+    elif problem.contexts_by == ROWS:
+        copy_row(problem.contexts, row_of(problem, key, number), x)
     elif problem.contexts_by == FINITE:
         vector = min(int(uniform(key, PICK, number, 0) * problem.vectors), problem.vectors - 1)
         next_with_slack(problem, key, VECTOR, t, vector, 0, x)
@@ -189,9 +191,27 @@ def most_uncertain(problem, inverse, radius, key, t, number, x):
                 x[i] = trial[i]
 
 
+@compiled
+def row_of(problem, key, number):
+    """ROWS: which row the number-th job is."""
+    count = problem.contexts.shape[0]
+    return min(int(uniform(key, PICK, number, 0) * count), count - 1)
+
+
 @inlined
-def succeeds(problem, key, t, x, server):
-    """Does the server succeed in round t (U[t,2] <= mu)?"""
+def know_job(problem, params, queue, key, row):
+    """For one who knows the success rates: where they are given, they are the job's means."""
+    if params.learner == TRUTH and problem.rates.shape[0] > 0:
+        true_row = row_of(problem, key, queue.arrival[row])
+        for k in range(queue.free.shape[0]):
+            queue.mean[row, k] = problem.rates[true_row, k]
+
+
+@inlined
+def succeeds(problem, key, t, number, x, server):
+    """Does the server succeed with the number-th job in round t (U[t,2] <= mu)?"""
+    if problem.rates.shape[0] > 0:  # 0 never succeeds, 1 always does
+        return uniform(key, SERVICE, t, 0) < problem.rates[row_of(problem, key, number), server]
     rate = sigmoid(dot(problem.theta_star[server], x))
     if problem.service_given:
         return problem.service[t - 1] <= rate
