@@ -20,7 +20,7 @@ def check_folder(folder: Path) -> None:
         ) from None
 
 
-def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Write to a neighbour and rename: a reader sees the old file or the new one."""
     try:
         handle, name = tempfile.mkstemp(

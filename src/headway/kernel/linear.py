@@ -6,6 +6,8 @@ import numpy as np
 
 from headway.compiled import compiled
 
+WIDE = 12  # from this dimension on whole rows are quicker than halves
+
 
 @compiled
 def dot(a, b):
@@ -38,22 +40,42 @@ def norm(a):
 
 @compiled
 def multiply(matrix, a, out):
-    """Out = matrix a"""
-    for i in range(a.shape[0]):
-        total = 0.0
-        for j in range(a.shape[0]):
-            total += matrix[i, j] * a[j]
-        out[i] = total
+    """Out = matrix a, of a symmetric matrix: the same sums in the same order, row by row or, in
+    loops that are vectorised, all at once.
+    """
+    d = a.shape[0]
+    if d < WIDE:
+        for i in range(d):
+            total = 0.0
+            for j in range(d):
+                total += matrix[i, j] * a[j]
+            out[i] = total
+        return
+    for i in range(d):
+        out[i] = 0.0
+    for j in range(d):
+        row = matrix[j]
+        weight = a[j]
+        for i in range(d):
+            out[i] += row[i] * weight
 
 
 @compiled
 def add_outer(matrix, scale, a):
-    """Matrix += scale a a', exactly symmetric."""
-    for i in range(a.shape[0]):
-        for j in range(i + 1):
-            value = matrix[i, j] + scale * a[i] * a[j]
-            matrix[i, j] = value
-            matrix[j, i] = value
+    """Matrix += scale a a', exactly symmetric: half of it, mirrored, or all, vectorised."""
+    d = a.shape[0]
+    if d < WIDE:
+        for i in range(d):
+            for j in range(i + 1):
+                value = matrix[i, j] + scale * (a[i] * a[j])
+                matrix[i, j] = value
+                matrix[j, i] = value
+        return
+    for i in range(d):
+        row = matrix[i]
+        weight = a[i]
+        for j in range(d):
+            row[j] += scale * (weight * a[j])
 
 
 @compiled

@@ -122,13 +122,7 @@ def slope_sum_in(y, count, theta, out, scratch):
             for i in range(BLOCK):
                 total[i] += row[i] * z[i]
     for j in range(d):
-        total = scratch[j]
-        half = BLOCK // 2
-        while half >= 1:
-            for i in range(half):
-                total[i] += total[i + half]
-            half //= 2
-        out[j] = total[0]
+        out[j] = lane_sum(scratch[j])
 
 
 @compiled
@@ -149,13 +143,54 @@ def curvature(y, count, theta, direction, hessian, bend):
     d = theta.shape[0]
     hessian[:] = 0.0
     bend[:] = 0.0
-    row = np.empty(d)
-    for i in range(count):
+    scratch = block_rows(6)
+    slope = scratch[0]
+    third = scratch[1]
+    weighted = scratch[2]
+    bent = scratch[3]
+    product = scratch[4]
+    other = scratch[5]
+    for b in range((count + BLOCK - 1) // BLOCK):
+        block = y[b]
+        for i in range(BLOCK):
+            slope[i] = 0.0
+            third[i] = 0.0
         for j in range(d):
-            row[j] = y[i // BLOCK, j, i % BLOCK]
-        p = sigmoid(dot(row, theta))
-        add_outer(hessian, p * (1.0 - p), row)
-        add_outer(bend, p * (1.0 - p) * (1.0 - 2.0 * p) * dot(row, direction), row)
+            row = block[j]
+            for i in range(BLOCK):
+                slope[i] += row[i] * theta[j]
+                third[i] += row[i] * direction[j]
+        for i in range(BLOCK):
+            p = loop_sigmoid(slope[i])
+            slope[i] = p * (1.0 - p)
+            third[i] *= slope[i] * (1.0 - 2.0 * p)
+        for j in range(d):
+            row = block[j]
+            for i in range(BLOCK):
+                weighted[i] = slope[i] * row[i]
+                bent[i] = third[i] * row[i]
+            for k in range(j + 1):
+                row = block[k]
+                for i in range(BLOCK):
+                    product[i] = weighted[i] * row[i]
+                    other[i] = bent[i] * row[i]
+                hessian[j, k] += lane_sum(product)
+                bend[j, k] += lane_sum(other)
+    for j in range(d):
+        for k in range(j):
+            hessian[k, j] = hessian[j, k]
+            bend[k, j] = bend[j, k]
+
+
+@inlined
+def lane_sum(lanes):
+    """The sum of a block, halved again and again in loops that are vectorised; destroys it."""
+    half = BLOCK // 2
+    while half >= 1:
+        for i in range(half):
+            lanes[i] += lanes[i + half]
+        half //= 2
+    return lanes[0]
 
 
 @compiled
@@ -263,12 +298,13 @@ def secant(inverse, step, drop, image):
         return
     multiply(inverse, drop, image)
     scale = (1.0 + dot(drop, image) / product) / product
+    share = 1.0 / product
     for i in range(d):
-        for j in range(i + 1):
-            change = scale * step[i] * step[j]
-            change -= (step[i] * image[j] + image[i] * step[j]) / product
-            inverse[i, j] += change
-            inverse[j, i] = inverse[i, j]
+        row = inverse[i]
+        for j in range(d):  # symmetric to the last bit: products and sums commute
+            row[j] += scale * (step[i] * step[j]) - share * (
+                step[i] * image[j] + image[i] * step[j]
+            )
 
 
 @compiled

@@ -66,6 +66,7 @@ class Run:
     seed: int
     rounds: int
     replicas: int
+    first_replica: int
     round: Integers  # the round after which each column counts; column 0 is the start
     queue_length: NDArray[np.int32]
     queue_final: Integers
@@ -92,7 +93,7 @@ class Run:
             raise HeadwayError("a table of outcomes has no theta_star, so no tape can hold it")
         return written_out(
             self.instances[replica].problem,
-            make_key(self.seed, replica),
+            make_key(self.seed, self.first_replica + replica),
             self.world.situation(self.rounds),
             self.contexts[replica] if self.contexts else None,
         )
@@ -122,6 +123,8 @@ def simulate(
     record: bool = False,
     every: int | str = 1,
     threads: int | None = None,
+    first_replica: int = 0,
+    instances: list[Instance] | None = None,
     advance: Advance | None = None,
     **params: Any,  # noqa: ANN401 - settings by name, checked one by one
 ) -> Run:
@@ -129,13 +132,21 @@ def simulate(
 
     `every` thins the columns of `queue_length` (every n-th round and the last; "final" keeps the
     last only). `record` keeps each round's choice. `params` are the policy's settings. Results
-    do not depend on `threads`.
+    do not depend on `threads`. Replicas first_replica, first_replica + 1, ... are run, on their
+    own problems or on `instances` instead, with the same draws.
     """
-    check_size(world, rounds=rounds, replicas=replicas, seed=seed, every=every, threads=threads)
+    check_size(
+        world, rounds=rounds, replicas=replicas, seed=seed, every=every, threads=threads,
+        first_replica=first_replica,
+    )  # fmt: skip
     resolved = resolve(policy, world.situation(rounds), learner=learner, given=params)
     return run_resolved(
-        resolved, world, draw_instances(world, seed=seed, replicas=replicas, rounds=rounds),
+        resolved, world,
+        instances or draw_instances(
+            world, seed=seed, replicas=replicas, rounds=rounds, first=first_replica
+        ),
         rounds=rounds, seed=seed, record=record, every=every, threads=threads, advance=advance,
+        first=first_replica,
     )  # fmt: skip
 
 
@@ -150,6 +161,7 @@ def run_resolved(
     every: int | str,
     threads: int | None,
     advance: Advance | None,
+    first: int = 0,
 ) -> Run:
     """`simulate` once everything is checked and the problem of each replica is drawn."""
     servers, dimension = drawn[0].problem.theta_star.shape
@@ -163,21 +175,31 @@ def run_resolved(
         tally = new_tally(
             rounds=rounds, every=step, record=record, dimension=dimension, keep_contexts=adapted
         )
-        key = make_key(seed, replica)
+        key = make_key(seed, first + replica)
         return run_replica(resolved, drawn[replica], key, tally, rounds, stop, advance)
 
     finals = in_threads(one, len(drawn), threads or os.cpu_count() or 1, stop)
-    return assemble(world, resolved, drawn, finals, seed=seed, rounds=rounds, step=step)
+    return assemble(
+        world, resolved, drawn, finals, seed=seed, rounds=rounds, step=step, first=first
+    )
 
 
 def check_size(
-    world: World, *, rounds: int, replicas: int, seed: int, every: int | str, threads: int | None
+    world: World,
+    *,
+    rounds: int,
+    replicas: int,
+    seed: int,
+    every: int | str,
+    threads: int | None,
+    first_replica: int = 0,
 ) -> None:
     """Refuse sizes that make no sense, by name."""
     for name, value, least in (
         ("rounds", rounds, 1),
         ("replicas", replicas, 1),
         ("seed", seed, 0),
+        ("first_replica", first_replica, 0),
         ("every", 1 if every == "final" else every, 1),
         ("threads", 1 if threads is None else threads, 1),
     ):
@@ -193,9 +215,11 @@ def check_size(
             raise HeadwayError(f"replicas {replicas}: a tape is one problem, so 1 replica")
 
 
-def draw_instances(world: World, *, seed: int, replicas: int, rounds: int) -> list[Instance]:
+def draw_instances(
+    world: World, *, seed: int, replicas: int, rounds: int, first: int = 0
+) -> list[Instance]:
     """The problem of each replica."""
-    return [world.instance(seed, replica, rounds) for replica in range(replicas)]
+    return [world.instance(seed, replica, rounds) for replica in range(first, first + replicas)]
 
 
 def run_replica(
@@ -253,6 +277,7 @@ def assemble(
     seed: int,
     rounds: int,
     step: int,
+    first: int,
 ) -> Run:
     """The replicas as one result."""
     final = np.array([each.queue.length[0] for each in finals])
@@ -273,6 +298,7 @@ def assemble(
         seed=seed,
         rounds=rounds,
         replicas=len(finals),
+        first_replica=first,
         round=shown,
         queue_length=lengths.astype(np.int32),
         queue_final=final,
