@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 from headway.cli import research
+from headway.cli.reproduce import reproduce
 from headway.errors import HeadwayError
 
 app = typer.Typer(
@@ -15,7 +16,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Learn which server suits which job while the queue stays short.",
 )
-for command in (research.policies, research.simulate, research.compare, research.check):
+for command in (
+    research.policies, research.simulate, research.compare, research.check, reproduce,
+):  # fmt: skip
     app.command()(command)
 
 # What typer raises for a wrong option; it exports only this subclass.

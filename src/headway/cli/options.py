@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from headway.errors import HeadwayError, unknown
 
 if TYPE_CHECKING:
-    from headway.sim.run import Advance, World
+    from headway.sim.run import World
 
 Rounds = Annotated[
     int | None, typer.Option(help="Rounds of each run (T); default 5000, or all of a tape.")
@@ -210,7 +210,7 @@ def compile_first(world: "World") -> None:
 
 
 @contextmanager
-def progress(total: int, what: str) -> Iterator["Advance"]:
+def progress(total: float, what: str) -> Iterator[Callable[[float], None]]:
     """A bar on stderr that counts rounds; nothing where stderr is not a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(),

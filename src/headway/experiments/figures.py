@@ -11,8 +11,9 @@ from headway.files import write_whole
 # Colours that differ in lightness too, and a dash of its own for each: they survive grey print.
 LOOKS = (
     ("#0b3c8c", "-"), ("#d1495b", "--"), ("#2f9e6e", "-."), ("#8f6bb3", (0, (5, 1, 1, 1, 1, 1))),
-    ("#b3721b", (0, (8, 2))), ("#3aa0c9", (0, (3, 1, 1, 1))), ("#6b6b6b", (0, (1, 1))),
-    ("#a83279", (0, (4, 2))), ("#586f1c", (0, (6, 1, 1, 1))),
+    ("#b3721b", (0, (8, 2))), ("#3aa0c9", (0, (3, 1, 1, 1))),
+    ("#6b6b6b", (0, (6, 1, 1, 1, 1, 1, 1, 1))), ("#a83279", (0, (4, 2))),
+    ("#586f1c", (0, (6, 1, 1, 1))),
 )  # fmt: skip
 OPTIMAL_LOOK = ("#111111", ":")
 
