@@ -27,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 PACKAGE = Path(__file__).parent
 # Top layers and readers of files: no compiled code depends on them, so they are not hashed.
 NOT_COMPILED = (
-    "cli", "experiments", "service", "check.py", "theory.py",
+    "cli", "experiments", "service", "check.py", "theory/",
     "world/datasets.py", "world/data_files.py", "world/trace.py", "world/outcomes.py",
 )  # fmt: skip
 DISPATCHERS: list[Any] = []
