@@ -8,6 +8,7 @@ from rich.console import Console
 
 from headway.cli import research
 from headway.cli.reproduce import reproduce
+from headway.cli.theory import theory
 from headway.errors import HeadwayError
 
 app = typer.Typer(
@@ -17,7 +18,7 @@ app = typer.Typer(
     help="Learn which server suits which job while the queue stays short.",
 )
 for command in (
-    research.policies, research.simulate, research.compare, research.check, reproduce,
+    research.policies, research.simulate, research.compare, research.check, reproduce, theory,
 ):  # fmt: skip
     app.command()(command)
 

@@ -106,7 +106,7 @@ def log_long_term_sum(premises: Premises, log_rounds: float) -> float:
 
 
 def log_theorem_1(premises: Premises, log_rounds: float) -> float:
-    """Log of Theorem 1's bound as proved: (sum M_t)(sum Delta_t) / (T - 1), eq. (f1)."""
+    """Log of Theorem 1's bound as proved: (sum M_t)(sum Delta_t) / (T - 1), app. E.1."""
     both = log_rate_gap_sum(premises, log_rounds) + log_long_term_sum(premises, log_rounds)
     return both - (log_rounds + math.log1p(-math.exp(-log_rounds)))
 

@@ -20,6 +20,8 @@ LARGEST = 709.0  # e^LARGEST is still a number
 MOST_ROUNDS = 10**7  # of a sequence that is written out
 LEFT_BEHIND = 2.0  # the paper's a: jobs that a bad round may leave behind (proof of Lemma 5.4)
 
+CONSTANTS = ("c_1", "c_2", "c_3", "constant")  # that the paper does not give
+
 Logs = Any  # a float or an array of them, for numpy
 
 
@@ -30,7 +32,7 @@ class Premises:
     `least_moment` is sigma_0^2, the least eigenvalue of E[x x'] (Assumption 3; Theorem 1 only).
     `explore_prob` None means T^-1/2 and `failure_prob` None T^-2, both as in Theorem 1. The paper
     does not give `c_1`, `c_2`, `c_3` (Lemma 5.2) and the `constant` hidden in the O(.) of its
-    theorems: they are 1 unless given.
+    theorems: they are 1 unless given. `burn_in_constant` is the C of its experiments.
     """
 
     servers: int
@@ -47,13 +49,14 @@ class Premises:
     c_2: float = 1.0
     c_3: float = 1.0
     constant: float = 1.0
+    burn_in_constant: float = BURN_IN_CONSTANT
 
     def __post_init__(self) -> None:
         for name in ("servers", "dimension"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise HeadwayError(f"{name} {value!r} must be a whole number of at least 1")
-        for name in ("norm_bound", "kappa", "ridge", "c_1", "c_2", "c_3", "constant"):
+        for name in ("norm_bound", "kappa", "ridge", "burn_in_constant", *CONSTANTS):
             number(name, getattr(self, name), 0.0, math.inf)
         number("arrival_rate", self.arrival_rate, 0.0, 1.0)
         number("slack", self.slack, 0.0, 1.0)
@@ -158,7 +161,7 @@ def radius(premises: Premises, rounds: float, count: float | None = None) -> flo
 
 def needed_samples(premises: Premises, least: float, rounds: float) -> float:
     """How many i.i.d. contexts make the least eigenvalue of their sum `least`, with probability
-    1 - failure_prob / servers: the condition before eq. (N) in the proof of Lemma 5.2.
+    1 - failure_prob / servers: eq. (5), in the proof of Lemma 5.2.
     """
     if premises.least_moment == 0.0:
         return math.inf
@@ -196,8 +199,8 @@ def log_experiment_burn_in(premises: Premises, log_rounds: float) -> float:
     left = margin(premises, log_rounds)
     if left <= 0.0:
         return math.inf
-    size = BURN_IN_CONSTANT * premises.dimension**3 * premises.servers / premises.arrival_rate
-    return math.log(size) + math.log(log_rounds) - 2.0 * math.log(left)
+    size = premises.dimension**3 * premises.servers / premises.arrival_rate
+    return math.log(premises.burn_in_constant * size) + math.log(log_rounds) - 2.0 * math.log(left)
 
 
 def experiment_burn_in(premises: Premises, rounds: float) -> float:
