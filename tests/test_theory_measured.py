@@ -266,7 +266,7 @@ def test_worlds_in_which_a_lemma_is_void_are_refused(world, words):
 
 
 def test_a_tape_and_foreign_settings_are_refused():
-    with pytest.raises(headway.HeadwayError, match="a tape states"):
+    with pytest.raises(headway.HeadwayError, match="world Tape states no law"):
         theory(WORLD.tape(rounds=20), rounds=20, replicas=1)
     with pytest.raises(headway.HeadwayError, match="unknown setting 'kapa': did you mean kappa"):
         theory(WORLD, rounds=20, replicas=1, kapa=3)

@@ -164,8 +164,8 @@ def in_unit_ball(world: World) -> Scenario:
     """The scenario with contexts in the unit ball; where the paper's lemmas are void, an error."""
     if not isinstance(world, Scenario):
         raise HeadwayError(
-            f"a {type(world).__name__.lower()} states neither slack nor law: the paper's bounds "
-            "need a scenario"
+            f"world {type(world).__name__} states no law of its jobs: the paper's bounds need a "
+            "scenario"
         )
     if world.norm_bound is None:
         raise HeadwayError(
