@@ -70,14 +70,14 @@ def moving_mean(values: Floats, series: Series) -> Floats:
 
 
 def return_round(series: Series, chosen: Integers | None = None) -> float:
-    """The first round after which the mean moving average of Q - Q* stays below one job; infinite
-    where it does not within the run. `chosen` = replicas, for resampling.
+    """The first round after which the mean moving average of Q - Q* stays below one job: 0 where
+    it never left, infinite where it does not come back within the run. `chosen` = replicas, for resampling.
     """
     values = gap(series) if chosen is None else gap(series)[chosen]
     smooth = moving_mean(values.mean(axis=0), series)
     above = np.flatnonzero(smooth >= NEAR)
     if above.size == 0:
-        return float(series.round[-smooth.size])
+        return 0.0
     if above[-1] == smooth.size - 1:
         return float("inf")
     return float(series.round[series.round.size - smooth.size + above[-1] + 1])

@@ -106,6 +106,11 @@ def cells_of(
     experiment: Experiment, *, replicas: int | None = None, rounds: int | None = None
 ) -> list[tuple[Place, list[Cell]]]:
     """Every trajectory of an experiment and the cells that its replicas are in."""
+    replicas = experiment.replicas if replicas is None else replicas
+    rounds = experiment.rounds if rounds is None else rounds
+    for name, value in (("rounds", rounds), ("replicas", replicas)):
+        if value < 1:
+            raise HeadwayError(f"{name} {value} must be at least 1 ({experiment.id})")
     found: list[tuple[Place, list[Cell]]] = []
     policies = [(reference, find_policy(reference)) for reference in experiment.policies]
     if "optimal" not in experiment.policies:
@@ -123,9 +128,7 @@ def cells_of(
                     place = Place(version, variant_name, value, policy.name)
                     whole = Cell(
                         policy=reference, world=world, learner=learner, settings=settings,
-                        rounds=experiment.rounds if rounds is None else rounds,
-                        seed=experiment.seed, first=0,
-                        replicas=experiment.replicas if replicas is None else replicas,
+                        rounds=rounds, seed=experiment.seed, first=0, replicas=replicas,
                     )  # fmt: skip
                     found.append((place, pieces(whole)))
     return found

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from headway.errors import HeadwayError
 from headway.experiments.grid import Cell, recall, run_cell, store
 from headway.experiments.worlds import make_world
 from headway.settings import find_policy, resolve
@@ -56,8 +55,6 @@ def make_plan(cells: Iterable[Cell], folder: Path, *, data_dir: str | None = Non
 
 def check(cell: Cell, data_dir: str | None) -> None:
     """Refuse what cannot be run, before anything is."""
-    if cell.rounds < 1 or cell.replicas < 1:
-        raise HeadwayError(f"rounds {cell.rounds} and replicas {cell.replicas} must be at least 1")
     world = make_world(cell.world, data_dir)
     resolve(
         find_policy(cell.policy), world.situation(cell.rounds), learner=cell.learner,
