@@ -71,7 +71,7 @@ def moving_mean(values: Floats, series: Series) -> Floats:
 
 def return_round(series: Series, chosen: Integers | None = None) -> float:
     """The first round after which the mean moving average of Q - Q* stays below one job: 0 where
-    it never left, infinite where it does not come back within the run. `chosen` = replicas, for resampling.
+    it never left, infinite where it does not come back. `chosen` = replicas, for resampling.
     """
     values = gap(series) if chosen is None else gap(series)[chosen]
     smooth = moving_mean(values.mean(axis=0), series)
