@@ -236,7 +236,12 @@ def test_threads_and_replicas_change_nothing(policy, learner):
         assert fingerprint(again) == fingerprint(ten)
     five = headway.simulate(policy, WORLD, replicas=5, **given)
     for name in ARRAYS:
-        assert np.array_equal(getattr(five, name), getattr(ten, name)[:5]), name
+        mine = getattr(five, name)
+        theirs = getattr(ten, name)[:5]
+        if name == "waits":  # as many buckets as the longest wait of any replica
+            assert not theirs[:, mine.shape[1] :].any()
+            theirs = theirs[:, : mine.shape[1]]
+        assert np.array_equal(mine, theirs), name
     other = headway.simulate(policy, WORLD, replicas=10, seed=1, **given)
     assert fingerprint(other) != fingerprint(ten)
     assert len({row.tobytes() for row in ten.queue_length}) == 10

@@ -113,6 +113,9 @@ class Stage(NamedTuple):
             choose or policy.choose, learn or policy.learn, self.resolved.params, self.model,
             self.clock, self.queue, self.key, self.problem, self.tally, last,
         )  # fmt: skip
+        if self.tally.refused[0]:
+            _, job, server = self.tally.refused
+            raise Broken(f"round {self.clock.round[0]}: stopped at job {job}, server {server}")
 
 
 def begin(policy: Policy, learner: str, seed: int = 0, rounds: int = ROUNDS) -> Stage:
@@ -408,10 +411,13 @@ def no_worse_than_random(policy: Policy, learner: str) -> None:
     if policy.name == "random":
         return
     chosen = None if learner in ("none", "truth") else learner
-    found = compare(
-        [policy, "random"], Scenario(), rounds=COMPARED_ROUNDS, replicas=SEEDS, every="final",
-        learner=chosen,
-    ).runs  # fmt: skip
+    try:
+        found = compare(
+            [policy, "random"], Scenario(), rounds=COMPARED_ROUNDS, replicas=SEEDS, every="final",
+            learner=chosen,
+        ).runs  # fmt: skip
+    except HeadwayError as problem:  # the run stopped at what the policy did
+        raise Broken(str(problem)) from None
     mine, theirs = (found[name].queue_mean.mean() for name in (policy.name, "random"))
     if mine > theirs:
         raise Warned(f"{mine:.1f} jobs waiting on average, random has {theirs:.1f}")

@@ -2,18 +2,22 @@
 
 Numba's own on-disk cache goes stale silently when a *called* function changes in another file.
 So the folder is named by a hash of the package's sources: edit anything, and a new folder starts.
+Another Python or processor needs machine code of its own, and gets a folder of its own.
 """
 
+import atexit
 import functools
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
+import llvmlite.binding as llvm
 import numba
 from numba import config as numba_config
 from numba import types
@@ -34,8 +38,9 @@ DISPATCHERS: list[Any] = []
 
 
 def source_hash() -> str:
-    """Hash every source file on which compiled code can depend."""
-    digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
+    """Hash all on which compiled code can depend: every source file, Numba, Python, processor."""
+    machine = (numba.__version__, *sys.version_info[:2], llvm.get_host_cpu_name())
+    digest = hashlib.blake2b(repr(machine).encode(), digest_size=8)
     for path in sorted(PACKAGE.rglob("*.py")):
         relative = path.relative_to(PACKAGE)
         if not relative.as_posix().startswith(NOT_COMPILED):
@@ -56,6 +61,7 @@ def cache_folder() -> Path:
             pass
     except OSError:  # a read-only home: compile again in every process rather than fail
         folder = Path(tempfile.mkdtemp(prefix="headway-compiled-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 

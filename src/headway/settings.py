@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from headway.errors import HeadwayError, unknown
 from headway.learners import LEARNER_ABOUT, LEARNER_SETTINGS
 from headway.policies import POLICIES
@@ -20,18 +22,21 @@ DEFAULTS: Settings = {
 }
 PROJECTIONS = ("paper", "with_ridge")
 LARGEST = 1e100  # of a setting
-# What a numerical setting must be, beyond finite.
+MOST_DRAWS = 2**44  # rounds and jobs that draws tell apart (rng.block)
+MOST_REPLICAS = 2**32
+# What a numerical setting must be, beyond finite. Beyond these limits the kernels' sums lose all
+# their digits.
 LIMITS: dict[str, tuple[Callable[[float], bool], str]] = {
-    "norm_bound": (lambda value: value > 0.0, "above 0"),
-    "kappa": (lambda value: value > 0.0, "above 0"),
-    "ridge": (lambda value: value > 0.0, "above 0"),
-    "slope_max": (lambda value: value > 0.0, "above 0"),
+    "norm_bound": (lambda value: 1e-6 <= value <= 1e6, "between 1e-6 and 1e6"),
+    "kappa": (lambda value: value >= 1e-12, "at least 1e-12"),
+    "ridge": (lambda value: value >= 1e-12, "at least 1e-12"),
+    "slope_max": (lambda value: value >= 1e-12, "at least 1e-12"),
     "beta_scale": (lambda value: value >= 0.0, "at least 0"),
     "width": (lambda value: value >= 0.0, "at least 0"),
     "assumed_slack": (lambda value: value >= 0.0, "at least 0"),
     "burn_in_constant": (lambda value: value > 0.0, "above 0"),
     "forced_rate": (lambda value: value >= 0.0, "at least 0"),
-    "failure_prob": (lambda value: 0.0 < value < 1.0, "between 0 and 1"),
+    "failure_prob": (lambda value: 1e-300 <= value < 1.0, "at least 1e-300 and below 1"),
     "explore_prob": (lambda value: 0.0 <= value <= 1.0, "in [0, 1]"),
     "burn_in_rounds": (
         lambda value: value >= 0 and value == int(value),
@@ -54,6 +59,8 @@ def find_policy(name: str | Policy) -> Policy:
     """A policy by its id or as FILE.py:NAME, or the policy itself."""
     if isinstance(name, Policy):
         found = name
+    elif not isinstance(name, str):
+        raise HeadwayError(f"policy {name!r} must be a name, FILE.py:NAME or a headway.Policy")
     elif is_file_reference(name):
         found = load_policy(name)
     elif name in POLICIES:
@@ -74,7 +81,7 @@ def choose_learner(policy: Policy, learner: str | None) -> str:
     """The learner asked for, if the policy can use it; its default otherwise."""
     if learner is None:
         return policy.learners[0]
-    if learner not in LEARNER_ABOUT:
+    if not isinstance(learner, str) or learner not in LEARNER_ABOUT:
         raise unknown("learner", learner, LEARNER_ABOUT)
     if learner not in policy.learners:
         usable = " or ".join(policy.learners) if policy.learners[0] != "truth" else "none"
@@ -114,7 +121,7 @@ def resolve(
             settings[name], remark = default(found, name, situation, settings)
             if remark:
                 remarks.append(f"{found.name}: {remark}")
-        check(name, settings[name])
+        settings[name] = checked(name, settings[name])
     for name, rule in found.derived.items():
         settings[name], remark = follow(
             found, name.removesuffix("_round"), rule, situation, settings
@@ -183,24 +190,50 @@ def horizon_settings(policy: Policy) -> list[str]:
     return needing
 
 
-def check(name: str, value: Any) -> None:  # noqa: ANN401 - it is what is being checked
-    """Refuse a value that the setting cannot have."""
+def as_number(value: Any) -> int | float | None:  # noqa: ANN401 - it is what is being checked
+    """Python's number for one of Python's or numpy's; None for anything else."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | np.integer):
+        return int(value)
+    return float(value) if isinstance(value, float | np.floating) else None
+
+
+def whole_number(
+    name: str,
+    value: Any,  # noqa: ANN401 - it is what is being checked
+    least: int = 1,
+    below: int = MOST_DRAWS,
+) -> int:
+    """The value as a whole number in range, or an error that names it."""
+    number = as_number(value)
+    if not isinstance(number, int) or number < least:
+        raise HeadwayError(f"{name} {value!r} must be a whole number of at least {least}")
+    if number >= below:
+        raise HeadwayError(f"{name} {number} must be below 2**{below.bit_length() - 1}")
+    return number
+
+
+def checked(name: str, value: Any) -> Any:  # noqa: ANN401 - it is what is being checked
+    """The value as it is kept, or an error where the setting cannot have it."""
     if name == "projection":
         if value not in PROJECTIONS:
             raise unknown("projection", value, PROJECTIONS)
-        return
+        return value
     if name == "assumed_slack" and value is None:
-        return
+        return value
+    number = as_number(value)
     if name == "cutoff":
-        if not is_cutoff(value):
+        kept = value if isinstance(value, str) else number
+        if not is_cutoff(kept):
             raise HeadwayError(f"setting cutoff = {value!r} must be a round, 'theory' or 'log:50'")
-        return
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not -LARGEST <= value <= LARGEST:
+        return kept
+    if number is None or not -LARGEST <= number <= LARGEST:
         raise HeadwayError(f"setting {name} = {value!r} must be a finite number")
     allowed, phrase = LIMITS.get(name, (lambda _: True, ""))
-    if not allowed(value):
+    if not allowed(number):
         raise HeadwayError(f"setting {name} = {value!r} must be {phrase}")
+    return number
 
 
 def make_params(policy: Policy, learner: str, settings: Settings) -> Params:

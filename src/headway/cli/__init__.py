@@ -1,53 +1,45 @@
 """The command line: parsing and printing only."""
 
+import os
+import signal
 import sys
-from typing import Any
+import threading
+from types import FrameType
 
-import typer
-from rich.console import Console
-
-from headway.cli import research
-from headway.cli.reproduce import reproduce
-from headway.cli.theory import theory
-from headway.errors import HeadwayError
-
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    help="Learn which server suits which job while the queue stays short.",
-)
-for command in (
-    research.policies, research.simulate, research.compare, research.check, reproduce, theory,
-):  # fmt: skip
-    app.command()(command)
-
-# What typer raises for a wrong option; it exports only this subclass.
-USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
+STOPPED = 130
+asked = threading.Event()  # has a person pressed Ctrl-C?
 
 
 def main() -> None:
-    """Run the command; errors are one sentence and exit code 2, Ctrl-C is 130."""
+    """Run the command; Ctrl-C is one sentence, at any time: the imports are in here as well."""
     try:
-        result = typer.main.get_command(app).main(standalone_mode=False)
-        sys.exit(result if isinstance(result, int) else 0)
-    except HeadwayError as problem:
-        fail(str(problem), 2)
-    except USAGE_ERROR as problem:
-        problem.show()
-        sys.exit(problem.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        fail("stopped", 130)
-    except BrokenPipeError:
-        sys.exit(141)
-    except MemoryError as problem:
-        fail(f"not enough memory for problems of this size ({problem})", 2)
-    except OSError as problem:
-        where = f" {problem.filename!r}" if problem.filename else ""
-        fail(f"the system refused{where}: {problem.strerror or problem}", 2)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not under nohup
+            signal.signal(signal.SIGINT, interrupt)
+        from headway.cli.app import run
 
-
-def fail(text: str, code: int) -> None:
-    """One sentence on stderr, and out."""
-    Console(stderr=True).print(f"headway: {text}", highlight=False, soft_wrap=True, markup=False)
+        code = run()
+    except KeyboardInterrupt:
+        code = STOPPED
+    except Exception:  # a compilation that is cut short may end in any error of Numba's
+        if not asked.is_set():
+            raise
+        code = STOPPED
+    if code == STOPPED:  # typer makes it of Ctrl-C, without a word
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one has nothing left to stop
+        sys.stderr.write("headway: stopped\n")
     sys.exit(code)
+
+
+def interrupt(signum: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, but not while LLVM compiles: its callbacks swallow what is raised
+    in them, and the compilation then fails in ways of its own. Try again a little later.
+    """
+    asked.set()
+    while frame is not None:
+        if "llvmlite" in frame.f_code.co_filename:
+            later = threading.Timer(0.02, os.kill, (os.getpid(), signum))
+            later.daemon = True
+            later.start()
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt

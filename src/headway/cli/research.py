@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from headway.cli.options import (
     AsJson,
@@ -21,7 +22,16 @@ from headway.cli.options import (
     progress,
     size_of,
 )
-from headway.cli.tables import LABELS, head_line, print_comparison, print_json, remark, show
+from headway.cli.tables import (
+    BURNS,
+    LABELS,
+    burns_throughout,
+    head_line,
+    print_comparison,
+    print_json,
+    remark,
+    show,
+)
 from headway.errors import HeadwayError
 
 PolicyName = Annotated[
@@ -76,8 +86,9 @@ def simulate(
     """Run one policy and print its queue length and waiting times."""
     from headway.experiments.results import plain, run_head, write_runs
     from headway.files import check_folder
-    from headway.settings import find_policy
+    from headway.settings import find_policy, resolve
     from headway.sim.compare import COLUMNS, interval
+    from headway.sim.run import check_size
     from headway.sim.run import simulate as run_policy
 
     rounds, replicas = size_of(world, rounds, replicas)
@@ -86,6 +97,8 @@ def simulate(
     given = {**everywhere, **single.pop(found.name, {})}
     if single:
         raise HeadwayError(f"--set names policy {next(iter(single))!r}, but {policy!r} is run")
+    check_size(world, rounds=rounds, replicas=replicas, seed=seed, every=1, threads=threads)
+    resolve(found, world.situation(rounds), learner=learner, given=given)
     if out:
         check_folder(out)
     compile_first(world)
@@ -101,8 +114,9 @@ def simulate(
         "wait_p99": interval(run.wait(0.99)),
     }
     head = {"policy": run.policy, "learner": run.learner, "settings": run.settings}
-    summary = plain({**head, **measures, "rounds_per_second": run.rounds_per_second,
-                     **run_head(run), "remarks": run.remarks})  # fmt: skip
+    summary = plain({**head, **measures, "event_failed": run.event_failed.sum(),
+                     "rounds_per_second": run.rounds_per_second, **run_head(run),
+                     "remarks": run.remarks})  # fmt: skip
     if out:
         write_runs(out / "simulate.parquet", {run.policy: run}, summary)
     remark(run.remarks)
@@ -110,17 +124,22 @@ def simulate(
         print_json(summary)
         return
     console = Console()
-    console.print(head_line(summary), style="dim", highlight=False)
+    console.print(head_line(summary), style="dim", highlight=False, markup=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(f"{run.policy} ({run.learner})")
+    table.add_column(
+        Text(f"{run.policy} ({run.learner})" + (" *" if burns_throughout(run) else ""))
+    )
     table.add_column("mean ± 95 %", justify="right")
     for name, label in LABELS.items():
         if name in measures:
             table.add_row(label, show(measures[name]))
     table.add_row("rounds per CPU-second", f"{run.rounds_per_second:,.0f}")
     console.print(table)
+    if burns_throughout(run):
+        console.print(BURNS, style="dim", highlight=False)
     if out:
-        Console(stderr=True).print(f"wrote {out / 'simulate.parquet'}", highlight=False)
+        wrote = f"wrote {out / 'simulate.parquet'}"
+        Console(stderr=True).print(wrote, highlight=False, soft_wrap=True, markup=False)
 
 
 @on_world
@@ -145,11 +164,14 @@ def compare(
     from headway.experiments.results import comparison_summary, write_runs
     from headway.files import check_folder
     from headway.sim.compare import compare as compare_policies
-    from headway.sim.compare import pick
+    from headway.sim.compare import pick, plan
+    from headway.sim.run import check_size
 
     rounds, replicas = size_of(world, rounds, replicas)
     everywhere, single = parse_settings(settings or [], compare_policies)
     chosen = pick(names or None)
+    check_size(world, rounds=rounds, replicas=replicas, seed=seed, every=1, threads=threads)
+    plan(chosen, world.situation(rounds), learner, everywhere, single)
     if out:
         check_folder(out)
     compile_first(world)
@@ -173,7 +195,7 @@ def compare(
         print_comparison(comparison, summary)
     if out:
         wrote = f"wrote {out / 'compare.png'} and {out / 'compare.parquet'}"
-        Console(stderr=True).print(wrote, highlight=False, soft_wrap=True)
+        Console(stderr=True).print(wrote, highlight=False, soft_wrap=True, markup=False)
 
 
 def check(policy: PolicyName, learner: Learner = None, as_json: AsJson = False) -> None:
@@ -194,6 +216,6 @@ def check(policy: PolicyName, learner: Learner = None, as_json: AsJson = False) 
             console.print(f"[{style}]{mark}[/{style}]  {finding.rule}", highlight=False)
             if finding.detail:
                 console.print(f"      {finding.detail}", highlight=False, markup=False)
-        console.print(f"{report.policy}: {report.verdict}", highlight=False)
+        console.print(f"{report.policy}: {report.verdict}", highlight=False, markup=False)
     if not report.passed:
         raise typer.Exit(1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from headway.sim.compare import Comparison, Interval
@@ -20,6 +21,7 @@ LABELS = {
     "regret_final": "regret at the end",
     "regret_mean": "time-average regret",
 }
+BURNS = "* burn-in covers the whole run"  # under a table with this mark
 
 
 def show(value: "Interval") -> str:
@@ -55,7 +57,7 @@ def head_line(summary: dict[str, Any]) -> str:
 def print_comparison(comparison: "Comparison", summary: dict[str, Any]) -> None:
     """The table, shortest time-average queue first, and what a reader should know."""
     console = Console()
-    console.print(head_line(summary), style="dim", highlight=False)
+    console.print(head_line(summary), style="dim", highlight=False, markup=False)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("policy", no_wrap=True)
     table.add_column("learner", no_wrap=True)
@@ -69,7 +71,7 @@ def print_comparison(comparison: "Comparison", summary: dict[str, Any]) -> None:
         marks = " *" if burns_throughout(run) else ""
         marks += " †" if run.world.adaptive else ""
         table.add_row(
-            name + marks,
+            Text(name + marks),
             run.learner if learns else "-",
             show(row["queue_mean"]),
             show(row["queue_final"]),
@@ -80,7 +82,7 @@ def print_comparison(comparison: "Comparison", summary: dict[str, Any]) -> None:
         )
     console.print(table)
     if any(burns_throughout(run) for run in comparison.runs.values()):
-        console.print("* burn-in covers the whole run", style="dim", highlight=False)
+        console.print(BURNS, style="dim", highlight=False)
     if comparison.any_run.world.adaptive:
         console.print(
             "† the world answers to each policy: its regret is beyond optimal on its own jobs",
@@ -104,7 +106,9 @@ def remark(remarks: tuple[str, ...]) -> None:
     """What a default rests on, on stderr."""
     console = Console(stderr=True)
     for text in remarks:
-        console.print(f"note: {text}", style="yellow", highlight=False, soft_wrap=True)
+        console.print(
+            f"note: {text}", style="yellow", highlight=False, soft_wrap=True, markup=False
+        )
 
 
 def print_json(value: dict[str, Any]) -> None:

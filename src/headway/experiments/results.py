@@ -62,6 +62,7 @@ def comparison_summary(comparison: Comparison) -> dict[str, Any]:
             "learner": run.learner,
             "settings": run.settings,
             "adaptive": run.world.adaptive,
+            "event_failed": int(run.event_failed.sum()),
         }
         for name, run in comparison.runs.items()
     }

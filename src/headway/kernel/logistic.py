@@ -31,6 +31,12 @@ BLOCK = 64
 PREDICTED_ERROR = 1e-8
 LAST_BUT_ONE = 2e-7
 CHORD_STEPS = 12
+# What Newton's method may spend on input beyond all measure: where the steps of one fit are halved
+# so often in all, or a long step brings so little, rounding is what is left to minimise.
+LOG_2 = math.log(2.0)
+NEWTON_STEPS = 100
+MOST_HALVINGS = 60
+LEAST_GAIN = 1e-15
 
 
 @compiled
@@ -194,10 +200,34 @@ def lane_sum(lanes):
 
 
 @compiled
+def penalised_loss(y, count, ridge, theta):
+    """The log-loss + ridge/2 |theta|^2."""
+    return log_loss(y, count, theta) + 0.5 * ridge * dot(theta, theta)
+
+
+@compiled
+def sturdy_cholesky(matrix, ridge, lower):
+    """Cholesky of matrix + ridge I, with more on the diagonal where rounding ate the ridge; False
+    where nothing helps (NaN).
+    """
+    if cholesky(matrix, ridge, lower):
+        return True
+    more = 0.0
+    for i in range(matrix.shape[0]):
+        more += 1e-16 * abs(matrix[i, i])
+    for _ in range(18):
+        if cholesky(matrix, ridge + more, lower):
+            return True
+        more *= 10.0
+    return False
+
+
+@compiled
 def newton(y, count, ridge, theta, inverse):
     """Minimise log-loss + ridge/2 |theta|^2 from `theta` by Newton's method with backtracking.
 
-    `inverse` becomes the inverse Hessian at the last point.
+    `inverse` becomes the inverse Hessian at the last point. It ends on any input: where no step
+    is left that improves, at the best point so far.
     """
     d = theta.shape[0]
     gradient = np.empty(d)
@@ -206,25 +236,34 @@ def newton(y, count, ridge, theta, inverse):
     hessian = np.empty((d, d))
     ignored = np.empty((d, d))
     lower = np.zeros((d, d))
-    value = log_loss(y, count, theta) + 0.5 * ridge * dot(theta, theta)
-    for _ in range(200):
+    value = penalised_loss(y, count, ridge, theta)
+    if not value <= count * LOG_2:  # what came before ran away: begin anew from zero
+        theta[:] = 0.0
+        value = count * LOG_2
+    halvings = 0
+    for _ in range(NEWTON_STEPS):
         slope_sum(y, count, theta, gradient)
         for j in range(d):
             gradient[j] += ridge * theta[j]
         curvature(y, count, theta, gradient, hessian, ignored)
-        cholesky(hessian, ridge, lower)
+        if not sturdy_cholesky(hessian, ridge, lower):
+            return
         solve(lower, gradient, step)
         size = norm(step)
         rate = 1.0
-        while True:
+        # Near the minimum the loss is flat to rounding: there the full step is right.
+        near = size < 1e-6 * (1.0 + norm(theta))
+        better = np.inf
+        while halvings < MOST_HALVINGS:
             for j in range(d):
                 trial[j] = theta[j] - rate * step[j]
-            better = log_loss(y, count, trial) + 0.5 * ridge * dot(trial, trial)
-            wanted = value - 1e-4 * rate * dot(gradient, step)
-            # Near the minimum the loss is flat to rounding: there the full step is right.
-            if better <= wanted or size < 1e-6 * (1.0 + norm(theta)):
+            better = penalised_loss(y, count, ridge, trial)
+            if near or better <= value - 1e-4 * rate * dot(gradient, step):
                 break
             rate *= 0.5
+            halvings += 1
+        if halvings >= MOST_HALVINGS or not (near or value - better > LEAST_GAIN * value):
+            break
         copy(trial, theta)
         value = better
         if size <= 1e-13 * (1.0 + norm(theta)):
@@ -365,7 +404,8 @@ def project_packed(y, count, theta_mle, v, norm_bound, ridge):
     for j in range(d):
         theta[j] *= norm_bound / norm(theta_mle)
     lower_v = np.zeros((d, d))
-    cholesky(v, 0.0, lower_v)
+    if not cholesky(v, 0.0, lower_v):  # rounding ate V: no metric to project in
+        return theta
     origin = np.empty(d)
     slope_sum(y, count, theta_mle, origin)
     gap = np.empty(d)

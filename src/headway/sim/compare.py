@@ -16,6 +16,7 @@ from headway.settings import Resolved, all_setting_names, find_policy, resolve, 
 from headway.sim.run import Advance, Run, World, check_size, draw_instances, run_resolved
 from headway.world.problem import GIVEN, Instance
 
+LEARN_NOTHING = ("none", "truth")  # learners of policies to which no other could be given
 COLUMNS = 500  # of a compared trajectory, unless `every` says otherwise
 
 
@@ -69,7 +70,7 @@ def measures(run: Run, optimal: Run) -> dict[str, Interval]:
 
 
 def compare(
-    policies: Iterable[str | Policy] | None = None,
+    policies: str | Policy | Iterable[str | Policy] | None = None,
     world: World | None = None,
     *,
     rounds: int = 5000,
@@ -85,25 +86,29 @@ def compare(
     """Run policies (default: all) on the same draws; `optimal` always runs.
 
     `params` go to every policy that has them, `settings` to the policy they name. A learner that
-    a policy cannot use is ignored for it, and a remark says so.
+    a policy cannot use is ignored for it, and a remark says so where it has one of its own.
     """
     from headway.world.scenario import Scenario
 
     world = Scenario() if world is None else world
     chosen = pick(policies)
-    thinned = max(1, rounds // COLUMNS) if every is None and isinstance(rounds, int) else every
-    check_size(
-        world, rounds=rounds, replicas=replicas, seed=seed, every=thinned or 1, threads=threads
-    )
+    check_size(world, rounds=rounds, replicas=replicas, seed=seed,
+               every=1 if every is None else every, threads=threads)  # fmt: skip
+    rounds, replicas, seed = int(rounds), int(replicas), int(seed)
+    thinned = max(1, rounds // COLUMNS) if every is None else every
     plans = plan(chosen, world.situation(rounds), learner, params, settings or {})
-    others = [each.policy.name for each in plans if learner not in (None, each.learner)]
+    others = [
+        each.policy.name
+        for each in plans
+        if learner not in (None, each.learner) and each.learner not in LEARN_NOTHING
+    ]
     remarks = [f"learner {learner} ignored by {', '.join(others)}"] if others else []
     drawn = draw_instances(world, seed=seed, replicas=replicas, rounds=rounds)
 
     def run_on(resolved: Resolved, instances: list[Instance], told: Advance | None) -> Run:
         return run_resolved(
             resolved, world, instances, rounds=rounds, seed=seed, record=False,
-            every=thinned or 1, threads=threads, advance=told,
+            every=thinned, threads=threads, advance=told,
         )  # fmt: skip
 
     runs = {each.policy.name: run_on(each, drawn, advance) for each in plans}
@@ -125,9 +130,10 @@ def replayed(run: Run) -> list[Instance]:
     ]
 
 
-def pick(policies: Iterable[str | Policy] | None) -> list[Policy]:
+def pick(policies: str | Policy | Iterable[str | Policy] | None) -> list[Policy]:
     """The policies to run, once each, `optimal` among them."""
-    wanted = [find_policy(each) for each in (POLICIES if policies is None else policies)]
+    given = [policies] if isinstance(policies, str | Policy) else policies
+    wanted = [find_policy(each) for each in (POLICIES if given is None else given)]
     names = [each.name for each in wanted]
     for name in names:
         if names.count(name) > 1:
@@ -145,6 +151,8 @@ def plan(
     settings: Mapping[str, Settings],
 ) -> list[Resolved]:
     """Each policy with its learner and settings; a setting that nobody has is an error."""
+    if learner is not None and (not isinstance(learner, str) or learner not in LEARNER_ABOUT):
+        raise unknown("learner", learner, LEARNER_ABOUT)
     for name in settings:
         if name not in {each.name for each in chosen}:
             raise unknown("policy in a setting", name, (each.name for each in chosen))
@@ -169,7 +177,5 @@ def plan(
                 raise HeadwayError(f"no compared policy has the setting {name!r}")
             raise unknown("setting", name, all_setting_names())
     if learner is not None and all(each.learner != learner for each in plans):
-        if learner not in LEARNER_ABOUT:
-            raise unknown("learner", learner, LEARNER_ABOUT)
         raise HeadwayError(f"learner {learner!r}: no compared policy can use it")
     return plans

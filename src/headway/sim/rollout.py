@@ -36,6 +36,7 @@ class Tally(NamedTuple):
     server: Integers
     success: Integers
     contexts: Floats  # (rounds, d) or (0, d): the contexts of the jobs that arrived
+    refused: Integers  # (3,) 1 once the policy chose what is no pair, and that job and server
 
 
 def new_tally(
@@ -54,6 +55,7 @@ def new_tally(
         server=np.full(kept, -1, np.int64),
         success=np.full(kept, -1, np.int64),
         contexts=np.empty((rounds if keep_contexts else 0, dimension)),
+        refused=np.zeros(3, np.int64),
     )
 
 
@@ -80,6 +82,9 @@ def bucket_wait(bucket: int) -> int:
 def play(choose, learn, params, model, clock, queue, key, problem, tally, last):
     """Rounds clock.round..last of the policy with these two functions. In plain Python it is the
     same program, for policies in plain Python.
+
+    It stops in the round in which the policy chooses a row or a server that there is not: compiled
+    code checks no index.
     """
     x = np.empty(queue.context.shape[1])
     tries = np.empty(queue.free.shape[0], np.int64)
@@ -87,6 +92,11 @@ def play(choose, learn, params, model, clock, queue, key, problem, tally, last):
         clock.round[0] = t
         if queue.length[0] > 0:
             job, server = choose(params, model, clock, queue, key)
+            if not (0 <= job < queue.length[0] and 0 <= server < queue.free.shape[0]):
+                tally.refused[0] = 1
+                tally.refused[1] = job
+                tally.refused[2] = server
+                return
             copy_row(queue.context, job, x)
             copy_row(queue.attempts, job, tries)
             success = succeeds(problem, key, t, queue.arrival[job], x, server)

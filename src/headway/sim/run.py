@@ -1,8 +1,10 @@
 """`simulate`: replicas of one policy on one world, and what a run returns."""
 
 import functools
+import math
 import os
 import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +20,14 @@ from headway.errors import HeadwayError
 from headway.learners import new_model
 from headway.policy import Policy, Settings, Situation
 from headway.rng import make_key
-from headway.settings import Resolved, policy_code, resolve
+from headway.settings import (
+    MOST_REPLICAS,
+    Resolved,
+    as_number,
+    policy_code,
+    resolve,
+    whole_number,
+)
 from headway.sim.drive import in_plain_python, player
 from headway.sim.rollout import Tally, bucket_wait, new_tally, wait_bucket
 from headway.state import (
@@ -39,17 +48,18 @@ from headway.world.tape import Tape, written_out
 
 World = Scenario | Tape | Outcomes
 COMPILING = "compiling for this machine (once per version, about half a minute)"
-STRETCH = 2048  # rounds between two chances to stop
+STRETCH = 2048  # rounds between two chances to stop, at most
+SHORT_STRETCH = 256  # at first: a round may take long
+LONG_WAIT = 0.25  # seconds of a stretch after which the next is shorter
 Advance = Callable[[int], None]  # told how many rounds were done
 
 
 class Final(NamedTuple):
-    """One replica when it is done."""
+    """What is kept of a replica when it is done: no more than the result holds."""
 
     tally: Tally
-    model: Model
-    queue: Queue
-    waits: Integers  # the tally's, with the jobs that still wait counted at their age
+    length: int  # jobs that still wait
+    event_failed: int  # servers
     seconds: float  # of CPU
 
 
@@ -71,7 +81,7 @@ class Run:
     queue_length: NDArray[np.int32]
     queue_final: Integers
     queue_mean: NDArray[np.float64]  # over rounds 1..rounds
-    waits: Integers  # (replicas, buckets)
+    waits: NDArray[Any]  # (replicas, buckets): jobs by waiting time, up to the longest
     served: Integers
     redraws: Integers
     acceptance: NDArray[np.float64]
@@ -85,7 +95,7 @@ class Run:
 
     def tape(self, replica: int = 0) -> Tape:
         """The problem that this replica met, as explicit arrays: an adaptive world's too."""
-        if not 0 <= replica < self.replicas:
+        if as_number(replica) is None or not 0 <= replica < self.replicas:
             raise HeadwayError(f"replica {replica} must be one of 0..{self.replicas - 1}")
         if isinstance(self.world, Tape):
             return self.world
@@ -102,14 +112,16 @@ class Run:
         """Waiting time (rounds from entering to leaving, or to the end) that this share of the
         jobs does not exceed, by replica: wait(0.99) is the p99. 0 where no job came.
         """
-        totals = self.waits.sum(axis=1)
-        below = np.cumsum(self.waits, axis=1)
-        wanted = np.maximum(np.ceil(share * totals), 1)
-        bucket = (below < wanted[:, None]).sum(axis=1)
-        return np.array(
-            [bucket_wait(int(b)) if n else 0 for b, n in zip(bucket, totals, strict=True)],
-            np.int64,
-        )
+        number = as_number(share)
+        if number is None or not 0.0 <= number <= 1.0:
+            raise HeadwayError(f"share {share!r} must be in [0, 1]: 0.99 is the p99")
+        found = np.zeros(self.replicas, np.int64)
+        for replica, waits in enumerate(self.waits):
+            below = np.cumsum(waits, dtype=np.int64)
+            if below.size and below[-1]:
+                wanted = max(math.ceil(number * int(below[-1])), 1)
+                found[replica] = bucket_wait(int(np.searchsorted(below, wanted)))
+        return found
 
 
 def simulate(
@@ -139,6 +151,7 @@ def simulate(
         world, rounds=rounds, replicas=replicas, seed=seed, every=every, threads=threads,
         first_replica=first_replica,
     )  # fmt: skip
+    rounds, replicas, seed = int(rounds), int(replicas), int(seed)
     resolved = resolve(policy, world.situation(rounds), learner=learner, given=params)
     return run_resolved(
         resolved, world,
@@ -194,20 +207,15 @@ def check_size(
     threads: int | None,
     first_replica: int = 0,
 ) -> None:
-    """Refuse sizes that make no sense, by name."""
-    for name, value, least in (
-        ("rounds", rounds, 1),
-        ("replicas", replicas, 1),
-        ("seed", seed, 0),
-        ("first_replica", first_replica, 0),
-        ("every", 1 if every == "final" else every, 1),
-        ("threads", 1 if threads is None else threads, 1),
-    ):
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not whole or int(value) < least:
-            raise HeadwayError(f"{name} {value!r} must be a whole number of at least {least}")
-    if seed >= 2**64:
-        raise HeadwayError(f"seed {seed} must be below 2**64")
+    """Refuse sizes that make no sense, by name, and what is no world."""
+    if not isinstance(world, World):
+        raise HeadwayError(f"world {world!r} must be a headway.Scenario, Tape or Outcomes")
+    whole_number("rounds", rounds)
+    whole_number("replicas", replicas, 1, MOST_REPLICAS)
+    whole_number("seed", seed, 0, 2**64)
+    whole_number("first_replica", first_replica, 0, MOST_REPLICAS)
+    whole_number("every", 1 if every == "final" else every)
+    whole_number("threads", 1 if threads is None else threads)
     if world.most_rounds is not None:
         if rounds > world.most_rounds:
             raise HeadwayError(f"rounds {rounds}: the tape covers only {world.most_rounds}")
@@ -241,18 +249,69 @@ def run_replica(
     play_rounds = player(resolved.policy)
     start = time.thread_time()
     done = 0
+    stretch = SHORT_STRETCH
     while done < rounds and not stop.is_set():
-        last = min(done + STRETCH, rounds)
+        began = time.perf_counter()
+        last = min(done + stretch, rounds)
         queue = roomier_queue(queue, int(queue.length[0]) + last - done)
         model = roomier_model(model, int(model.updates.max()) + last - done)
-        play_rounds(resolved.params, model, clock, queue, key, instance.problem, tally, last)
+        try:
+            play_rounds(resolved.params, model, clock, queue, key, instance.problem, tally, last)
+        except Exception as problem:
+            if policy_code(resolved.policy) >= 0:
+                raise
+            raise failed_policy(resolved.policy, problem, int(clock.round[0])) from problem
+        if tally.refused[0]:
+            raise no_pair(resolved, model, queue, tally, int(clock.round[0]))
         if advance:
             advance(last - done)
         done = last
-    waits = tally.waits.copy()
-    for entered in queue.entered[: queue.length[0]]:
-        waits[wait_bucket(int(rounds - entered))] += 1
-    return Final(tally, model, queue, waits, time.thread_time() - start)
+        quick = time.perf_counter() - began < LONG_WAIT
+        stretch = min(2 * stretch, STRETCH) if quick else max(stretch // 4, 1)
+    for entered in queue.entered[: queue.length[0]]:  # who still waits counts at its age
+        tally.waits[wait_bucket(int(rounds - entered))] += 1
+    seconds = time.thread_time() - start
+    return Final(compact(tally), int(queue.length[0]), int(model.event_failed.sum()), seconds)
+
+
+def compact(tally: Tally) -> Tally:
+    """The tally in little memory: a comparison keeps thousands of them."""
+    used = np.flatnonzero(tally.waits)
+    waits = tally.waits[: used[-1] + 1 if used.size else 0]
+    return tally._replace(
+        waits=waits.astype(np.min_scalar_type(waits.max(initial=0))),
+        columns=tally.columns.astype(np.int32),
+        contexts=tally.contexts[: tally.arrived[0]].copy(),
+    )
+
+
+def no_pair(resolved: Resolved, model: Model, queue: Queue, tally: Tally, t: int) -> HeadwayError:
+    """Why a run stopped at a choice that is none, in a sentence."""
+    said = (
+        f"policy {resolved.policy.name} chose job {tally.refused[1]}, server {tally.refused[2]} in "
+        f"round {t}, but {queue.length[0]} jobs wait (rows from 0) at {queue.free.shape[0]} servers"
+    )
+    lost = [
+        name
+        for name in ("theta", "inverse", "radius")
+        if not np.isfinite(getattr(model, name)).all()
+    ]
+    if lost:
+        return HeadwayError(
+            f"{said}: learner {resolved.learner} holds NaN or infinity in {', '.join(lost)}; "
+            "choose less extreme settings or contexts"
+        )
+    return HeadwayError(
+        f"{said}: what learner {resolved.learner} holds is finite, so correct the policy's choose"
+    )
+
+
+def failed_policy(policy: Policy, problem: Exception, t: int) -> HeadwayError:
+    """What a person's own function raised, in a sentence."""
+    return HeadwayError(
+        f"policy {policy.name} failed in round {t}: {type(problem).__name__}: "
+        f"{textwrap.shorten(str(problem), 200)}"
+    )
 
 
 def in_threads(
@@ -280,7 +339,14 @@ def assemble(
     first: int,
 ) -> Run:
     """The replicas as one result."""
-    final = np.array([each.queue.length[0] for each in finals])
+    final = np.array([each.length for each in finals])
+    event_failed = np.array([each.event_failed for each in finals])
+    waits = [each.tally.waits for each in finals]
+    padded = np.zeros(
+        (len(waits), max(map(len, waits))), np.result_type(*{each.dtype for each in waits})
+    )
+    for row, counts in zip(padded, waits, strict=True):
+        row[: len(counts)] = counts
     shown = np.arange(0, rounds + 1, step) if step else np.empty(0, np.int64)
     lengths = np.array([each.tally.columns for each in finals])
     if shown.size == 0 or shown[-1] != rounds:
@@ -303,18 +369,22 @@ def assemble(
         queue_length=lengths.astype(np.int32),
         queue_final=final,
         queue_mean=np.array([each.tally.queue_total[0] / rounds for each in finals]),
-        waits=np.array([each.waits for each in finals]),
+        waits=padded,
         served=np.array([each.tally.served[0] for each in finals]),
         redraws=np.array([each.redraws for each in drawn]),
         acceptance=np.array([each.acceptance for each in drawn]),
-        event_failed=np.array([each.model.event_failed.sum() for each in finals]),
+        event_failed=event_failed,
         rounds_per_second=rounds * len(finals) / max(seconds, 1e-9),
-        remarks=(*resolved.remarks, *speed_remark(resolved.policy)),
+        remarks=(
+            *resolved.remarks,
+            *speed_remark(resolved.policy),
+            *failure_remark(resolved, event_failed),
+        ),
         job=np.array([each.tally.job for each in finals]) if recorded else None,
         server=np.array([each.tally.server for each in finals]) if recorded else None,
         success=np.array([each.tally.success for each in finals]) if recorded else None,
-        contexts=tuple(each.tally.contexts[: each.tally.arrived[0]] for each in finals)
-        if finals[0].tally.contexts.size
+        contexts=tuple(each.tally.contexts for each in finals)
+        if any(each.problem.contexts_by == ADAPTIVE for each in drawn)
         else None,
     )
 
@@ -324,6 +394,19 @@ def speed_remark(policy: Policy) -> tuple[str, ...]:
     if not in_plain_python(policy):
         return ()
     return (f"{policy.name} is plain Python and runs at its speed: @numba.njit makes it quicker",)
+
+
+def failure_remark(resolved: Resolved, event_failed: Integers) -> tuple[str, ...]:
+    """What it means that a confidence set became empty."""
+    failed = int(event_failed.sum())
+    if not failed:
+        return ()
+    return (
+        f"{resolved.policy.name}: at {failed} servers (in {np.count_nonzero(event_failed)} of "
+        f"{event_failed.size} replicas) no parameter within norm_bound "
+        f"{resolved.settings['norm_bound']:g} explains the outcomes, so nothing is guaranteed "
+        "there: norm_bound is too small, or success is not logistic in the context",
+    )
 
 
 def ensure_compiled(servers: int = 2, dimension: int = 2, *, announce: bool = True) -> None:

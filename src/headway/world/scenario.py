@@ -9,6 +9,7 @@ import numpy as np
 from headway.errors import HeadwayError, unknown
 from headway.policy import Situation
 from headway.rng import THETA, fill_cube, make_key
+from headway.settings import MOST_REPLICAS, as_number, whole_number
 from headway.state import Floats
 from headway.world.problem import (
     ADAPTIVE,
@@ -80,6 +81,12 @@ class Scenario:
 
     def __post_init__(self) -> None:
         self.check_sizes()
+        for name in ("arrival_rate", "slack", "swing"):
+            value = getattr(self, name)
+            number = as_number(value)
+            if number is None:
+                raise HeadwayError(f"{name} {value!r} must be a number")
+            object.__setattr__(self, name, number)
         if not 0.0 < self.arrival_rate <= 1.0:
             raise HeadwayError(f"arrival_rate {self.arrival_rate!r} must be in (0, 1]")
         if not (math.isfinite(self.slack) and self.slack >= 0.0):
@@ -87,7 +94,7 @@ class Scenario:
         if not 0.0 <= self.swing <= 1.0:
             raise HeadwayError(f"swing {self.swing!r} must be in [0, 1]")
         for name, known in (("slack_by", SLACK_BY), ("contexts", CONTEXTS), ("arrivals", ARRIVALS)):
-            if getattr(self, name) not in known:
+            if not isinstance(getattr(self, name), str) or getattr(self, name) not in known:
                 raise unknown(name, getattr(self, name), known)
         if self.slack_by == "reject" and self.arrival_rate + self.slack >= 1.0:
             raise HeadwayError(
@@ -105,8 +112,7 @@ class Scenario:
             value = getattr(self, name)
             if value is None and name == "surprise_round":
                 continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise HeadwayError(f"{name} {value!r} must be a whole number of at least 1")
+            object.__setattr__(self, name, whole_number(name, value))
         if self.servers * self.dimension**2 > MOST_NUMBERS:
             raise HeadwayError(
                 f"servers {self.servers} of dimension {self.dimension} need more than "
@@ -149,7 +155,8 @@ class Scenario:
 
     def instance(self, seed: int, replica: int, rounds: int | None = None) -> Instance:
         """Replica r of seed s: theta_star redrawn until enough contexts satisfy the slack."""
-        key = make_key(seed, replica)
+        seed = whole_number("seed", seed, 0, 2**64)
+        key = make_key(seed, whole_number("replica", replica, 0, MOST_REPLICAS))
         surprise = self.surprise(rounds)
         theta_star = np.empty((self.servers, self.dimension))
         best = 0.0
@@ -211,5 +218,6 @@ class Scenario:
                 "an adaptive world has no tape before a policy ran in it: "
                 "simulate(..., record=True).tape(replica)"
             )
+        rounds = whole_number("rounds", rounds)
         problem = self.instance(seed, replica, rounds).problem
         return written_out(problem, make_key(seed, replica), self.situation(rounds))

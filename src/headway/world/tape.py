@@ -1,6 +1,7 @@
 """Tapes: one problem as explicit arrays, so that a trace or another program's run is replayed."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,28 @@ from numpy.typing import ArrayLike, NDArray
 from headway.errors import HeadwayError
 from headway.policy import Situation
 from headway.rng import SERVICE, uniform
+from headway.settings import LIMITS, as_number, whole_number
 from headway.state import Floats
 from headway.world.problem import Instance, Problem, arrives, draw_context
 from headway.world.trace import read_trace, write_trace
+
+LARGEST = 1e6  # of a context and of theta_star: beyond it their products lose all digits
+# What a tape's measures must be, where they are known.
+KNOWN: dict[str, tuple[Callable[[float], bool], str]] = {
+    "norm_bound": LIMITS["norm_bound"],
+    "arrival_rate": (lambda value: 0.0 < value <= 1.0, "in (0, 1]"),
+    "slack": (lambda value: 0.0 <= value < 1.0, "at least 0 and below 1"),
+}
 
 
 def finite_array(name: str, value: ArrayLike, axes: int) -> Floats:
     """A float array of so many axes without NaN or infinity, or an error that names the place."""
     try:
-        array = np.array(value, np.float64, order="C")
-    except (TypeError, ValueError) as problem:
+        given = np.asarray(value)
+        if np.iscomplexobj(given):
+            raise TypeError(f"it holds {given.dtype}")
+        array = np.array(given, np.float64, order="C")
+    except (TypeError, ValueError, OverflowError) as problem:
         raise HeadwayError(f"tape: {name} is not an array of numbers ({problem})") from None
     if array.ndim != axes:
         raise HeadwayError(f"tape: {name} has shape {array.shape}; it needs {axes} axes")
@@ -28,6 +41,12 @@ def finite_array(name: str, value: ArrayLike, axes: int) -> Floats:
     if bad.size:
         place = tuple(int(i) for i in bad[0])
         raise HeadwayError(f"tape: {name}[{', '.join(map(str, place))}] is {array[place]}")
+    if array.size and np.abs(array).max() > LARGEST:
+        place = tuple(int(i) for i in np.argwhere(np.abs(array) > LARGEST)[0])
+        raise HeadwayError(
+            f"tape: {name}[{', '.join(map(str, place))}] is {array[place]:g}, beyond "
+            f"{LARGEST:g}: choose other units"
+        )
     return array
 
 
@@ -74,10 +93,13 @@ class Tape:
         if ((service < 0.0) | (service > 1.0)).any():
             worst = service[(service < 0.0) | (service > 1.0)][0]
             raise HeadwayError(f"tape: service holds {worst:g}; uniforms lie in [0, 1]")
-        for name in ("norm_bound", "arrival_rate", "slack"):
+        for name, (allowed, phrase) in KNOWN.items():
             value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value >= 0.0):
-                raise HeadwayError(f"tape: {name} {value!r} must be a finite number of at least 0")
+            if value is not None:
+                number = as_number(value)
+                if number is None or not allowed(number):
+                    raise HeadwayError(f"tape: {name} {value!r} must be {phrase}")
+                object.__setattr__(self, name, float(number))
         arrays = {
             "theta_star": theta_star,
             "contexts": contexts,
@@ -126,6 +148,8 @@ class Tape:
         `theta_star` may be an array or the path of a CSV file with a row a server; a trace that
         `to_file` wrote has its own. Where it has no `service`, that is drawn from `seed`.
         """
+        rounds = None if rounds is None else whole_number("rounds", rounds)
+        seed = whole_number("seed", seed, 0, 2**64)
         form = Path(path).suffix.removeprefix(".") if form is None else form
         arrays = read_trace(Path(path), form, theta_star=theta_star, rounds=rounds, seed=seed)
         return cls(**arrays, **known)
