@@ -6,7 +6,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 DEV_STAMP := .venv/.installed-dev
 
-.PHONY: run test check format lint types imports tests bench lock clean
+.PHONY: run test check format lint types imports tests bench report lock clean
 
 run: $(STAMP)
 	$(BIN)/headway compare --out out
@@ -62,3 +62,16 @@ lock:
 
 clean:
 	rm -rf .venv out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# The reproduction at the size that is published: about ten minutes of CPU, and as much again for
+# the real data (HEADWAY_DATA_DIR names their folder; without it they are downloaded).
+SYNTHETIC := baselines slack-cqb-eps slack-cqb-opt servers-cqb-eps servers-cqb-opt \
+	dimension-cqb-eps dimension-cqb-opt
+report: $(STAMP)
+	$(BIN)/headway reproduce $(SYNTHETIC) --replicas 200 --out out/report
+	$(BIN)/headway reproduce mnist heart coupon --replicas 20 --out out/report-data
+	cp out/report/report.html docs/reproduction/report.html
+	cp out/report/claims.json docs/reproduction/claims.json
+	cp out/report/baselines.png docs/reproduction/baselines.png
+	cp out/report-data/report.html docs/reproduction/data.html
+	cp out/report-data/claims.json docs/reproduction/data-claims.json
