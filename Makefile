@@ -75,3 +75,4 @@ report: $(STAMP)
 	cp out/report/baselines.png docs/reproduction/baselines.png
 	cp out/report-data/report.html docs/reproduction/data.html
 	cp out/report-data/claims.json docs/reproduction/data-claims.json
+	$(BIN)/python bench/publish.py

@@ -84,3 +84,13 @@ def test_make_targets_shown_exist():
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"^make (\w+)", README, re.M):
         assert re.search(rf"^{target}:", makefile, re.M), target
+
+
+def test_verdicts_are_those_of_the_committed_reports():
+    sys.path.insert(0, str(ROOT / "bench"))
+    import publish
+
+    for page in publish.PAGES:
+        text = page.read_text()
+        assert publish.BEGIN in text
+        assert publish.published(text) == text, page.name
