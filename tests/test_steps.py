@@ -60,7 +60,7 @@ def step(resolved, problem, model, queue, clock, key, t, arrived):
         if success:
             waiting.remove_job(queue, job)
         else:
-            queue.attempts[job, server] += 1
+            waiting.fail_job(queue, job, server)
         resolved.policy.learn(params, model, x, tries, server, success)
         waiting.refresh_server(params, model, queue, server)
     queue.newest[0] = -1

@@ -296,7 +296,7 @@ def rows_in_any_order(policy: Policy, learner: str) -> None:
         shuffled = copied(queue)
         n = int(queue.length[0])
         order = rng.permutation(n)
-        for name in ("context", "arrival", "entered", "attempts", "mean", "spread"):
+        for name in ("context", "arrival", "entered", "attempts", "failures", "mean", "spread"):
             getattr(shuffled, name)[:n] = getattr(queue, name)[:n][order]
         if queue.newest[0] >= 0:
             shuffled.newest[0] = np.flatnonzero(order == queue.newest[0])[0]

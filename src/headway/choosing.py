@@ -5,18 +5,25 @@ import math
 import numpy as np
 
 from headway.compiled import compiled, inlined
+from headway.kernel.discounting import best_discounted_pair
 from headway.kernel.exploration import count_free, next_free, uniform_free, uniform_job
 from headway.kernel.linear import cholesky, dot
 from headway.kernel.optimism import best_of_scores, best_pair
 from headway.rng import EXPLORE, JOB, SAMPLE, SERVER, normal, normals, uniform
-from headway.state import PAPER
+from headway.state import NO_MEMORY, PAPER
 
 
 @inlined
 def optimistic_pair(params, model, queue):
     """(job, server) with the best upper bound: on the paper's scale of probability for its own
-    learner, on the logit for the others.
+    learner, on the logit for the others; with memory on probability, discounted for failures.
     """
+    if params.memory != NO_MEMORY:
+        return best_discounted_pair(
+            queue.mean, queue.spread, queue.arrival, queue.attempts, queue.failures,
+            queue.length[0], queue.free, model.radius, params.penalty, model.stickiness,
+            model.discounts,
+        )  # fmt: skip
     return best_pair(
         queue.mean,
         queue.spread,

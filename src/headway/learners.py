@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from headway.compiled import inlined
+from headway.compiled import compiled, inlined
 from headway.kernel.ellipsoid import confidence_radius, shrink
 from headway.kernel.laplace import filter_step, prior_variance
 from headway.kernel.likelihood import (
@@ -11,9 +11,20 @@ from headway.kernel.likelihood import (
     queried_radius,
     set_step,
 )
-from headway.kernel.linear import add_outer, copy, multiply, norm
+from headway.kernel.linear import add_outer, copy, dot, multiply, norm
 from headway.kernel.logistic import BLOCK, append, project_packed, refit
-from headway.state import LAPLACE, LIKELIHOOD, PAPER, Model, Params, line_zeros
+from headway.kernel.stickiness import (
+    PLACES,
+    POINTS,
+    begin,
+    conditional_step,
+    discount,
+    learn_repeat,
+    mean_chance,
+    set_may_learn,
+    tabulate,
+)
+from headway.state import LAPLACE, LEARNED, LIKELIHOOD, PAPER, Model, Params, line_zeros
 
 LEARNER_SETTINGS: dict[str, tuple[str, ...]] = {
     "none": (),
@@ -50,8 +61,12 @@ def new_model(params: Params, servers: int, dimension: int) -> Model:
         design=np.zeros((servers, d_paper, d_paper)),
         mle=np.zeros((servers, d_paper)),
         curvature=np.zeros((servers, d_paper, d_paper)),
+        stickiness=np.zeros((1, POINTS)),
+        discounts=np.zeros((1, PLACES)),
+        repeats=np.zeros((1, 3)),
         history=line_zeros((servers, 1 if paper else 0, d_paper, BLOCK)),
     )
+    begin_memory(params, model)
     identity = np.eye(dimension)
     if paper:
         model.design[:] = params.kappa * params.ridge * identity
@@ -74,13 +89,29 @@ def new_model(params: Params, servers: int, dimension: int) -> Model:
     return model
 
 
+def begin_memory(params: Params, model: Model) -> None:
+    """What is believed of repeats at first: with a penalty, that they are fresh coins."""
+    if params.memory == LEARNED:
+        begin(params.fresh_prior, model.stickiness[0], model.discounts[0])
+    else:
+        model.stickiness[0, 0] = 1.0
+        tabulate(model.stickiness[0], model.discounts[0])
+
+
 @inlined
 def learn(params, model, x, tries, server, success):
     """Learn one outcome of one server with the learner that params names (without one: count)."""
     model.updates[server] += 1
     if success:
         model.successes[server] += 1
-    if params.learner == LIKELIHOOD:
+    failures = 0
+    if params.memory == LEARNED:
+        failures = total(tries)
+    if failures > 0 and params.learner == LIKELIHOOD:
+        learn_likelihood_repeat(params, model, x, tries[server], failures, server, success)
+    elif failures > 0 and params.learner == LAPLACE:
+        learn_laplace_repeat(params, model, x, tries[server], failures, server, success)
+    elif params.learner == LIKELIHOOD:
         learn_likelihood(params, model, x, server, success)
     elif params.learner == PAPER:
         learn_paper(params, model, x, server, success)
@@ -108,6 +139,57 @@ def learn_likelihood(params, model, x, server, success):
     model.event_failed[server] = failed
     model.step_scale[server] = scale
     model.radius[server] = queried_radius(squared, servers, params.failure_prob)
+
+
+@inlined
+def learn_laplace_repeat(params, model, x, mine, failures, server, success):
+    """An attempt of a job that failed before, `mine` times here and `failures` times in all: the
+    posterior learns it given that, the stickiness from it.
+    """
+    step = model.step[server]
+    multiply(model.inverse[server], x, step)
+    chance = mean_chance(dot(x, model.theta[server]), dot(x, step))
+    share = discount(mine, failures, model.stickiness[0], model.discounts[0])
+    _, scale = conditional_step(x, success, share, model.theta[server], model.inverse[server], step)
+    model.step_scale[server] = scale
+    learn_stickiness(params, model, mine, failures, chance, success)
+
+
+@inlined
+def learn_likelihood_repeat(params, model, x, mine, failures, server, success):
+    """The same with the likelihood-ratio set. Its guarantee is for fresh coins: the set learns
+    a repeat only where it is believed to be one; the forecaster's mean learns all of them.
+    """
+    step = model.step[server]
+    multiply(model.covariance[server], x, step)
+    chance = mean_chance(dot(x, model.mean[server]), dot(x, step))
+    share = discount(mine, failures, model.stickiness[0], model.discounts[0])
+    if set_may_learn(failures, share):
+        learn_likelihood(params, model, x, server, success)
+    else:
+        conditional_step(x, success, share, model.mean[server], model.covariance[server], step)
+        for i in range(step.shape[0]):
+            step[i] = 0.0
+        model.step_scale[server] = 0.0
+    learn_stickiness(params, model, mine, failures, chance, success)
+
+
+@inlined
+def learn_stickiness(params, model, mine, failures, chance, success):
+    """How repeatable failures are, from one repeat that had this chance as a first attempt."""
+    learn_repeat(
+        mine, failures, chance, success, params.keep, params.fresh_prior, model.stickiness[0],
+        model.discounts[0], model.repeats[0],
+    )  # fmt: skip
+
+
+@compiled
+def total(tries):
+    """Failed attempts of a job on all servers."""
+    count = 0
+    for k in range(tries.shape[0]):
+        count += tries[k]
+    return count
 
 
 @inlined

@@ -20,6 +20,7 @@ RULED = (
     "assumed_slack",
     "cutoff",
     "burn_in_constant",
+    "half_life",
 )  # settings that only rules read, no compiled code
 Settings = dict[str, Any]
 

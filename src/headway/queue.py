@@ -29,6 +29,7 @@ def add_job(params, model, queue, x, arrival, entered):
         queue.context[row, i] = x[i]
     queue.arrival[row] = arrival
     queue.entered[row] = entered
+    queue.failures[row] = 0
     for k in range(queue.free.shape[0]):
         queue.attempts[row, k] = 0
     refresh_job(params, model, queue, row, x)
@@ -50,10 +51,18 @@ def remove_job(queue, row):
         queue.context[row, i] = queue.context[last, i]
     queue.arrival[row] = queue.arrival[last]
     queue.entered[row] = queue.entered[last]
+    queue.failures[row] = queue.failures[last]
     for k in range(queue.free.shape[0]):
         queue.attempts[row, k] = queue.attempts[last, k]
         queue.mean[row, k] = queue.mean[last, k]
         queue.spread[row, k] = queue.spread[last, k]
+
+
+@inlined
+def fail_job(queue, row, server):
+    """A job failed on a server: it waits on, and that is remembered."""
+    queue.attempts[row, server] += 1
+    queue.failures[row] += 1
 
 
 @inlined

@@ -8,6 +8,13 @@ from headway.policy import Settings, Situation
 
 BURN_IN_CONSTANT = 3e-4  # the paper's C, with the natural logarithm
 LOG_CUTOFF = "log:"
+# Memory of failed attempts: the settings of every policy that takes the optimistic pair.
+MEMORY: dict[str, Any] = {
+    "memory": "none", "penalty": 0.3, "fresh_prior": None, "half_life": None,
+}  # fmt: skip
+# The prior weight of fresh coins: a wide bonus asks more of early evidence.
+FRESH_PRIORS = {"likelihood": 0.97}
+FRESH_PRIOR = 0.9
 
 
 class NoHorizon(Exception):

@@ -10,8 +10,8 @@ from headway.learners import LEARNER_ABOUT, LEARNER_SETTINGS
 from headway.policies import POLICIES
 from headway.policy import Policy, Rule, Settings, Situation
 from headway.policy_file import is_file_reference, load_policy
-from headway.rules import NoHorizon, is_cutoff
-from headway.state import LEARNERS, Params
+from headway.rules import FRESH_PRIOR, FRESH_PRIORS, NoHorizon, is_cutoff
+from headway.state import LEARNERS, MEMORIES, Params
 
 DEFAULTS: Settings = {
     "kappa": 10.0,
@@ -21,6 +21,7 @@ DEFAULTS: Settings = {
     "width": 1.0,
 }
 PROJECTIONS = ("paper", "with_ridge")
+MAY_BE_NONE = ("assumed_slack", "fresh_prior", "half_life")
 LARGEST = 1e100  # of a setting
 MOST_DRAWS = 2**44  # rounds and jobs that draws tell apart (rng.block)
 MOST_REPLICAS = 2**32
@@ -38,6 +39,9 @@ LIMITS: dict[str, tuple[Callable[[float], bool], str]] = {
     "forced_rate": (lambda value: value >= 0.0, "at least 0"),
     "failure_prob": (lambda value: 1e-300 <= value < 1.0, "at least 1e-300 and below 1"),
     "explore_prob": (lambda value: 0.0 <= value <= 1.0, "in [0, 1]"),
+    "penalty": (lambda value: value >= 0.0, "at least 0"),
+    "fresh_prior": (lambda value: 0.0 < value < 1.0, "between 0 and 1"),
+    "half_life": (lambda value: value > 0.0, "above 0 repeats"),
     "burn_in_rounds": (
         lambda value: value >= 0 and value == int(value),
         "a whole number >= 0",
@@ -93,7 +97,10 @@ def choose_learner(policy: Policy, learner: str | None) -> str:
 
 def setting_names(policy: Policy, learner: str) -> tuple[str, ...]:
     """The settings that this policy has with this learner."""
-    return (*LEARNER_SETTINGS[learner], *policy.defaults)
+    foreign = {name for each in LEARNER_SETTINGS.values() for name in each}
+    foreign -= set(LEARNER_SETTINGS[learner])
+    own = [name for name in policy.defaults if name not in foreign]
+    return tuple(dict.fromkeys([*LEARNER_SETTINGS[learner], *own]))
 
 
 def all_setting_names() -> set[str]:
@@ -220,7 +227,11 @@ def checked(name: str, value: Any) -> Any:  # noqa: ANN401 - it is what is being
         if value not in PROJECTIONS:
             raise unknown("projection", value, PROJECTIONS)
         return value
-    if name == "assumed_slack" and value is None:
+    if name == "memory":
+        if value not in MEMORIES:
+            raise unknown("memory", value, MEMORIES)
+        return value
+    if name in MAY_BE_NONE and value is None:
         return value
     number = as_number(value)
     if name == "cutoff":
@@ -236,16 +247,37 @@ def checked(name: str, value: Any) -> Any:  # noqa: ANN401 - it is what is being
     return number
 
 
+def memory_values(policy: Policy, learner: str, settings: Settings) -> Settings:
+    """The memory as the record has it; only the penalty that is used is not 0."""
+    memory = settings.get("memory", "none")
+    if memory != "none" and learner == "paper":
+        raise HeadwayError(
+            f"policy {policy.name} with memory {memory!r} needs learner likelihood or laplace: "
+            "the paper's learner scores another quantity"
+        )
+    values: Settings = {"memory": MEMORIES[memory], "penalty": 0.0}
+    if memory == "penalty":
+        values["penalty"] = float(settings["penalty"])
+    if memory == "learned":
+        given = settings["fresh_prior"]
+        default_prior = FRESH_PRIORS.get(learner, FRESH_PRIOR)
+        values["fresh_prior"] = default_prior if given is None else float(given)
+        if settings["half_life"] is not None:
+            values["keep"] = 2.0 ** (-1.0 / float(settings["half_life"]))
+    return values
+
+
 def make_params(policy: Policy, learner: str, settings: Settings) -> Params:
     """The record; what the policy does not have stays NaN."""
     places = {name: f"own_{i + 1}" for i, name in enumerate(policy.own)}
-    values = {
+    values: Settings = {
         places.get(name, name): float(value)
         for name, value in settings.items()
         if (name in Params._fields or name in places)
         and value is not None
         and not isinstance(value, str)
     }
+    values.update(memory_values(policy, learner, settings))
     if "projection" in settings:
         kept = settings["projection"] == "with_ridge"
         values["projection_ridge"] = values["ridge"] if kept else 0.0

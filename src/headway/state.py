@@ -25,6 +25,9 @@ Record = TypeVar("Record", bound=tuple[object, ...])
 
 # Learners, as compiled code knows them.
 NONE, PAPER, LIKELIHOOD, TRUTH, LAPLACE = 0, 1, 2, 3, 4
+# Memory of failed attempts, likewise.
+NO_MEMORY, LEARNED, PENALTY = 0, 1, 2
+MEMORIES = {"none": NO_MEMORY, "learned": LEARNED, "penalty": PENALTY}
 LEARNERS = {
     "none": NONE,
     "paper": PAPER,
@@ -51,6 +54,10 @@ class Params(NamedTuple):
     cutoff_round: float = np.nan  # the last round that may explore (CQB-eta-2)
     forced_rate: float = np.nan  # c: round t is forced with probability c / sqrt(t) (ACQB)
     slope_max: float = np.nan  # R: the largest slope of mu, by which CQB-TS widens its draws
+    memory: int = 0  # of failed attempts: none, learned or penalty
+    fresh_prior: float = np.nan  # prior weight of attempts that are fresh coins (learned memory)
+    penalty: float = 0.0  # taken off the score for each failure on this server; never NaN
+    keep: float = 1.0  # of the evidence on stickiness, at each repeat; 1 = all
     own_1: float = np.nan  # settings that only a person's own policy knows, in its order
     own_2: float = np.nan
     own_3: float = np.nan
@@ -74,6 +81,9 @@ class Model(NamedTuple):
     design: Floats  # (K, d, d) paper: V
     mle: Floats  # (K, d) paper: the ridge MLE before projection
     curvature: Floats  # (K, d, d) paper: inverse Hessian, about, at the MLE
+    stickiness: Floats  # (1, 36) learned memory: posterior of how failures repeat
+    discounts: Floats  # (1, 36) and its table of F(m, n)
+    repeats: Floats  # (1, 3) attempts of jobs that had failed, successes, successes expected
     history: Floats  # (K, blocks, d, 64) paper: every context served, negated on success
 
 
@@ -93,6 +103,7 @@ class Queue(NamedTuple):
     arrival: Integers  # (n,) arrival number: unique, increasing
     entered: Integers  # (n,) the round at whose end the job entered
     attempts: Integers  # (n, K) failed tries of this job on this server
+    failures: Integers  # (n,) and on all servers
     mean: Floats  # (n, K), column-major: cached x . theta
     spread: Floats  # (n, K), column-major: cached uncertainty
     length: Integers  # (1,) rows in use
@@ -125,6 +136,7 @@ def new_queue(servers: int, dimension: int, capacity: int = 64) -> Queue:
         arrival=np.zeros(capacity, np.int64),
         entered=np.zeros(capacity, np.int64),
         attempts=np.zeros((capacity, servers), np.int64),
+        failures=np.zeros(capacity, np.int64),
         mean=line_zeros((capacity, servers), order="F"),
         spread=line_zeros((capacity, servers), order="F"),
         length=np.zeros(1, np.int64),
@@ -139,7 +151,7 @@ def roomier_queue(queue: Queue, capacity: int) -> Queue:
     if have >= capacity:
         return queue
     larger = new_queue(queue.free.shape[0], dimension, max(capacity, 2 * have))
-    for name in ("context", "arrival", "entered", "attempts", "mean", "spread"):
+    for name in ("context", "arrival", "entered", "attempts", "failures", "mean", "spread"):
         getattr(larger, name)[:have] = getattr(queue, name)
     return larger._replace(length=queue.length, newest=queue.newest, free=queue.free)
 
@@ -156,7 +168,7 @@ def roomier_model(model: Model, outcomes: int) -> Model:
 
 
 MAGIC = b"headway\x00"
-VERSION = 1
+VERSION = 2
 
 
 def to_bytes(record: Record) -> bytes:

@@ -8,6 +8,7 @@ from headway.policies import (
     cqb_eta_2,
     cqb_opt,
     cqb_ts,
+    headway,
     optimal,
     q_ths,
     q_ucb,
@@ -21,6 +22,7 @@ POLICIES = {
     for each in (
         cqb_opt.policy, cqb_eps.policy, cqb_eps_opt.policy, cqb_eta_2.policy, cqb_ts.policy,
         acqb.policy, q_ucb.policy, q_ths.policy, uniform.policy, optimal.policy,
+        headway.policy,
     )
 }  # fmt: skip
 
@@ -47,4 +49,6 @@ def choose(params, model, clock, queue, key):
         return q_ths.choose(params, model, clock, queue, key)
     if code == 8:
         return uniform.choose(params, model, clock, queue, key)
-    return optimal.choose(params, model, clock, queue, key)
+    if code == 9:
+        return optimal.choose(params, model, clock, queue, key)
+    return headway.choose(params, model, clock, queue, key)

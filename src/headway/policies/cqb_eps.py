@@ -4,7 +4,7 @@ from headway.choosing import burn_in_pair, optimistic_or_new
 from headway.compiled import inlined
 from headway.learners import learn
 from headway.policy import Policy
-from headway.rules import BURN_IN_CONSTANT, burn_in, root_of_horizon, stated_slack
+from headway.rules import BURN_IN_CONSTANT, MEMORY, burn_in, root_of_horizon, stated_slack
 
 
 @inlined
@@ -21,6 +21,7 @@ policy = Policy(
     learn,
     learners=("likelihood", "paper", "laplace"),
     defaults={
+        **MEMORY,
         "explore_prob": root_of_horizon,
         "assumed_slack": stated_slack,
         "burn_in_constant": BURN_IN_CONSTANT,

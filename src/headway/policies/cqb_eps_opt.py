@@ -6,7 +6,7 @@ from headway.kernel.exploration import count_free
 from headway.learners import learn
 from headway.policy import Policy
 from headway.rng import EXPLORE, uniform
-from headway.rules import root_of_horizon
+from headway.rules import MEMORY, root_of_horizon
 
 
 @inlined
@@ -29,7 +29,7 @@ policy = Policy(
     choose,
     learn,
     learners=("likelihood", "paper", "laplace"),
-    defaults={"explore_prob": root_of_horizon},
+    defaults={"explore_prob": root_of_horizon, **MEMORY},
     about="optimistic, and in any round a uniform pair with a small probability",
     source="Appendix A, baseline CQB-eps-Opt",
 )

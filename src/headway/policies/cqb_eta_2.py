@@ -8,7 +8,14 @@ from headway.choosing import burn_in_pair, optimistic_or_new
 from headway.compiled import inlined
 from headway.learners import learn
 from headway.policy import Policy
-from headway.rules import BURN_IN_CONSTANT, burn_in, cutoff_round, quarter_of_slack, stated_slack
+from headway.rules import (
+    BURN_IN_CONSTANT,
+    MEMORY,
+    burn_in,
+    cutoff_round,
+    quarter_of_slack,
+    stated_slack,
+)
 
 
 @inlined
@@ -27,6 +34,7 @@ policy = Policy(
     learn,
     learners=("likelihood", "paper", "laplace"),
     defaults={
+        **MEMORY,
         "assumed_slack": stated_slack,
         "explore_prob": quarter_of_slack,
         "burn_in_constant": BURN_IN_CONSTANT,

@@ -4,6 +4,7 @@ from headway.choosing import optimistic_pair
 from headway.compiled import inlined
 from headway.learners import learn
 from headway.policy import Policy
+from headway.rules import MEMORY
 
 
 @inlined
@@ -19,6 +20,7 @@ policy = Policy(
     choose,
     learn,
     learners=("likelihood", "paper", "laplace"),
+    defaults=MEMORY,
     about="always the pair with the best upper bound",
     source="Algorithm 2",
 )

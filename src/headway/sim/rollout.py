@@ -12,7 +12,7 @@ from headway.compiled import borrowed, compiled, inlined
 from headway.kernel.linear import copy, copy_row
 from headway.learners import learn
 from headway.policies import choose
-from headway.queue import add_job, refresh_server, remove_job
+from headway.queue import add_job, fail_job, refresh_server, remove_job
 from headway.state import Floats, Integers
 from headway.world.problem import arrives, draw_context, know_job, succeeds
 
@@ -109,7 +109,7 @@ def play(choose, learn, params, model, clock, queue, key, problem, tally, last):
                 tally.waits[wait_bucket(t - queue.entered[job])] += 1
                 remove_job(queue, job)
             else:
-                queue.attempts[job, server] += 1
+                fail_job(queue, job, server)
             learn(params, model, x, tries, server, success)
             refresh_server(params, model, queue, server)
         queue.newest[0] = -1
