@@ -26,7 +26,8 @@ from headway.sim.compare import compare
 from headway.sim.drive import in_plain_python, player
 from headway.sim.rollout import Tally, new_tally, play
 from headway.state import (
-    TRUTH,
+    KNOWING,
+    LEARN_NOTHING,
     Clock,
     Model,
     Queue,
@@ -120,12 +121,12 @@ class Stage(NamedTuple):
 
 def begin(policy: Policy, learner: str, seed: int = 0, rounds: int = ROUNDS) -> Stage:
     """A fresh run with room for all its rounds."""
-    chosen = None if learner in ("none", "truth") else learner
+    chosen = None if learner in LEARN_NOTHING else learner
     given = {name: value for name, value in GIVEN.items() if name in policy.defaults}
     resolved = resolve(policy, WORLD.situation(rounds), learner=chosen, given=given)
     problem = WORLD.instance(seed, 0, rounds).problem
     model = roomier_model(new_model(resolved.params, WORLD.servers, WORLD.dimension), rounds)
-    if resolved.params.learner == TRUTH:
+    if resolved.learner in KNOWING:
         model.theta[:] = problem.theta_star
     queue = roomier_queue(new_queue(WORLD.servers, WORLD.dimension), rounds)
     tally = new_tally(rounds=rounds, every=1, record=True, dimension=WORLD.dimension)
@@ -410,7 +411,7 @@ def no_worse_than_random(policy: Policy, learner: str) -> None:
     """On 20 fixed problems of the main setting its queue is no longer than random's."""
     if policy.name == "random":
         return
-    chosen = None if learner in ("none", "truth") else learner
+    chosen = None if learner in LEARN_NOTHING else learner
     try:
         found = compare(
             [policy, "random"], Scenario(), rounds=COMPARED_ROUNDS, replicas=SEEDS, every="final",

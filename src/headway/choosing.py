@@ -36,6 +36,29 @@ def optimistic_pair(params, model, queue):
 
 
 @inlined
+def best_known_pair(queue):
+    """The pair with the largest known rate, then the job that arrived first.
+
+    In the paper's world that number is fixed when the job arrives, and it is compared exactly: a
+    total order on jobs, which the coupling lemma needs. (With some servers busy, the maximum is
+    over the free ones.)
+    """
+    job = 0
+    server = 0
+    best = -np.inf
+    for j in range(queue.length[0]):
+        for k in range(queue.free.shape[0]):
+            value = queue.mean[j, k]
+            if queue.free[k] and (
+                value > best or (value == best and queue.arrival[j] < queue.arrival[job])
+            ):
+                best = value
+                job = j
+                server = k
+    return job, server
+
+
+@inlined
 def uniform_pair(queue, key, t):
     """A uniform job and a uniform free server: two draws of this round."""
     job = uniform_job(queue.arrival, queue.length[0], uniform(key, JOB, t, 0))

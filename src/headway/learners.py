@@ -29,6 +29,7 @@ from headway.state import LAPLACE, LEARNED, LIKELIHOOD, PAPER, Model, Params, li
 LEARNER_SETTINGS: dict[str, tuple[str, ...]] = {
     "none": (),
     "truth": (),
+    "realised": (),
     "paper": ("norm_bound", "failure_prob", "kappa", "ridge", "beta_scale", "projection"),
     "likelihood": ("norm_bound", "failure_prob"),
     "laplace": ("norm_bound", "width"),

@@ -7,7 +7,7 @@ import numpy as np
 from headway.compiled import inlined
 from headway.kernel.ellipsoid import uncertainty
 from headway.kernel.linear import dot
-from headway.state import NONE, TRUTH
+from headway.state import NONE, REALISED, TRUTH
 
 
 @inlined
@@ -73,7 +73,7 @@ def refresh_server(params, model, queue, server):
     scale * (x . step)^2.
     """
     length = queue.length[0]
-    if params.learner in (NONE, TRUTH) or length == 0:
+    if params.learner in (NONE, TRUTH, REALISED) or length == 0:
         return
     scale = model.step_scale[server]
     if length < 8:

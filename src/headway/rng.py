@@ -27,6 +27,9 @@ BETA = 10  # by (round, server, attempt): Beta draws
 VECTOR = 11  # by (vector, attempt): the contexts of a finite set
 PICK = 12  # by arrival number: which vector of a finite set
 BURST = 13  # by stretch of rounds: do many jobs arrive in it
+PAIR = 14  # by (arrival number, server): what repeats in a pair's coins
+EFFECT = 15  # by arrival number: a job's own effect
+RATE = 16  # by (arrival number, attempt and server): the rate of a pair
 
 MASK = np.uint64(0xFFFFFFFF)
 SHIFT_32 = np.uint64(32)
@@ -115,6 +118,19 @@ def gamma(key, stream, number, index, shape):
             if math.log(1.0 - u) < 0.5 * x * x + d - d * v + d * math.log(v):
                 return d * v
         attempt += 2
+
+
+@compiled
+def log_gamma(key, stream, number, index, shape):
+    """The logarithm of one Gamma(shape) of any shape: below 1 that of shape + 1 times U^(1/shape),
+    which may be far below the least number. It takes 2**16 indices to itself.
+    """
+    if shape >= 1.0:
+        return math.log(gamma(key, stream, number, index, shape))
+    if shape <= 0.0:
+        return -np.inf
+    u = uniform(key, stream, number, index * 65536 + 65535)
+    return math.log(gamma(key, stream, number, index, shape + 1.0)) + math.log(1.0 - u) / shape
 
 
 @compiled

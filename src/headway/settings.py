@@ -11,7 +11,7 @@ from headway.policies import POLICIES
 from headway.policy import Policy, Rule, Settings, Situation
 from headway.policy_file import is_file_reference, load_policy
 from headway.rules import FRESH_PRIOR, FRESH_PRIORS, NoHorizon, is_cutoff
-from headway.state import LEARNERS, MEMORIES, Params
+from headway.state import KNOWING, LEARNERS, MEMORIES, Params
 
 DEFAULTS: Settings = {
     "kappa": 10.0,
@@ -88,7 +88,7 @@ def choose_learner(policy: Policy, learner: str | None) -> str:
     if not isinstance(learner, str) or learner not in LEARNER_ABOUT:
         raise unknown("learner", learner, LEARNER_ABOUT)
     if learner not in policy.learners:
-        usable = " or ".join(policy.learners) if policy.learners[0] != "truth" else "none"
+        usable = " or ".join(policy.learners) if policy.learners[0] not in KNOWING else "none"
         raise HeadwayError(
             f"policy {policy.name} cannot use learner {learner!r}: it takes {usable}"
         )

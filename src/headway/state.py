@@ -24,7 +24,7 @@ Flags = NDArray[np.bool_]
 Record = TypeVar("Record", bound=tuple[object, ...])
 
 # Learners, as compiled code knows them.
-NONE, PAPER, LIKELIHOOD, TRUTH, LAPLACE = 0, 1, 2, 3, 4
+NONE, PAPER, LIKELIHOOD, TRUTH, LAPLACE, REALISED = 0, 1, 2, 3, 4, 5
 # Memory of failed attempts, likewise.
 NO_MEMORY, LEARNED, PENALTY = 0, 1, 2
 MEMORIES = {"none": NO_MEMORY, "learned": LEARNED, "penalty": PENALTY}
@@ -34,7 +34,10 @@ LEARNERS = {
     "likelihood": LIKELIHOOD,
     "truth": TRUTH,
     "laplace": LAPLACE,
+    "realised": REALISED,
 }
+KNOWING = ("truth", "realised")  # no learners: who knows the rates, or what became of them
+LEARN_NOTHING = ("none", *KNOWING)
 
 
 class Params(NamedTuple):

@@ -94,6 +94,24 @@ WORLD: dict[str, tuple[Any, Any]] = {
         ],
         0.5,
     ),
+    "stickiness": (
+        Annotated[float, typer.Option(help="How much a pair's coins repeat: 0 fresh, 1 always.")],
+        0.0,
+    ),
+    "pair_concentration": (
+        Annotated[
+            float | None, typer.Option(help="c: pair rates drawn once from Beta(p c, (1-p) c).")
+        ],
+        None,
+    ),
+    "job_effect": (
+        Annotated[float, typer.Option(help="Deviation of a job's own effect on its logits.")],
+        0.0,
+    ),
+    "solvable": (
+        Annotated[float, typer.Option(help="Pair rates are redrawn until one is so large.")],
+        0.2,
+    ),
     "tape": (
         Annotated[
             Path | None,

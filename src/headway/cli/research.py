@@ -43,12 +43,13 @@ def policies(as_json: AsJson = False) -> None:
     """List the policies: what each is, its learners and settings, its source."""
     from headway.policies import POLICIES
     from headway.settings import horizon_settings
+    from headway.state import LEARN_NOTHING
 
     rows: list[dict[str, Any]] = [
         {
             "policy": policy.name,
             "about": policy.about,
-            "learners": [name for name in policy.learners if name not in ("none", "truth")],
+            "learners": [name for name in policy.learners if name not in LEARN_NOTHING],
             "settings": list(policy.defaults),
             "needs": horizon_settings(policy),
             "source": policy.source,

@@ -56,6 +56,8 @@ def head_line(summary: dict[str, Any]) -> str:
 
 def print_comparison(comparison: "Comparison", summary: dict[str, Any]) -> None:
     """The table, shortest time-average queue first, and what a reader should know."""
+    from headway.state import LEARN_NOTHING
+
     console = Console()
     console.print(head_line(summary), style="dim", highlight=False, markup=False)
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
@@ -67,7 +69,7 @@ def print_comparison(comparison: "Comparison", summary: dict[str, Any]) -> None:
     order = sorted(comparison.rows, key=lambda name: comparison.rows[name]["queue_mean"].mean)
     for name in order:
         row, run = comparison.rows[name], comparison.runs[name]
-        learns = run.learner not in ("none", "truth")
+        learns = run.learner not in LEARN_NOTHING
         marks = " *" if burns_throughout(run) else ""
         marks += " †" if run.world.adaptive else ""
         table.add_row(

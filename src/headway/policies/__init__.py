@@ -3,6 +3,7 @@
 from headway.compiled import inlined
 from headway.policies import (
     acqb,
+    clairvoyant,
     cqb_eps,
     cqb_eps_opt,
     cqb_eta_2,
@@ -22,7 +23,7 @@ POLICIES = {
     for each in (
         cqb_opt.policy, cqb_eps.policy, cqb_eps_opt.policy, cqb_eta_2.policy, cqb_ts.policy,
         acqb.policy, q_ucb.policy, q_ths.policy, uniform.policy, optimal.policy,
-        headway.policy,
+        headway.policy, clairvoyant.policy,
     )
 }  # fmt: skip
 
@@ -51,4 +52,6 @@ def choose(params, model, clock, queue, key):
         return uniform.choose(params, model, clock, queue, key)
     if code == 9:
         return optimal.choose(params, model, clock, queue, key)
-    return headway.choose(params, model, clock, queue, key)
+    if code == 10:
+        return headway.choose(params, model, clock, queue, key)
+    return clairvoyant.choose(params, model, clock, queue, key)

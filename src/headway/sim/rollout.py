@@ -14,6 +14,7 @@ from headway.learners import learn
 from headway.policies import choose
 from headway.queue import add_job, fail_job, refresh_server, remove_job
 from headway.state import Floats, Integers
+from headway.world.coins import remembers
 from headway.world.problem import arrives, draw_context, know_job, succeeds
 
 # Waiting times are counted one by one below 4096 rounds and in 2048 buckets an octave above:
@@ -110,6 +111,8 @@ def play(choose, learn, params, model, clock, queue, key, problem, tally, last):
                 remove_job(queue, job)
             else:
                 fail_job(queue, job, server)
+                if remembers(problem):
+                    know_job(problem, params, queue, key, job)
             learn(params, model, x, tries, server, success)
             refresh_server(params, model, queue, server)
         queue.newest[0] = -1

@@ -31,7 +31,7 @@ from headway.settings import (
 from headway.sim.drive import in_plain_python, player
 from headway.sim.rollout import Tally, bucket_wait, new_tally, wait_bucket
 from headway.state import (
-    TRUTH,
+    KNOWING,
     Floats,
     Integers,
     Model,
@@ -101,6 +101,8 @@ class Run:
             return self.world
         if self.instances[replica].problem.rates.size:
             raise HeadwayError("a table of outcomes has no theta_star, so no tape can hold it")
+        if self.world.remembers:
+            raise HeadwayError("attempts that remember have no tape: it holds one coin a round")
         return written_out(
             self.instances[replica].problem,
             make_key(self.seed, self.first_replica + replica),
@@ -242,7 +244,7 @@ def run_replica(
     """One replica, a stretch of rounds at a time."""
     servers, dimension = instance.problem.theta_star.shape
     model = new_model(resolved.params, servers, dimension)
-    if resolved.params.learner == TRUTH:
+    if resolved.learner in KNOWING:
         model.theta[:] = instance.problem.theta_star
     queue = new_queue(servers, dimension)
     clock = new_clock()

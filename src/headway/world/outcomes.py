@@ -18,6 +18,8 @@ class Outcomes:
 
     - `success` (rows, servers): the row succeeds at server k with probability success[row, k]
       (0 and 1 for outcomes that never change);
+      With `known` (rows, servers) `optimal` knows those rates and that a failure is final for its
+      pair, and `clairvoyant` the table; without it both know the table;
     - `theta_star` (servers, dimension): it succeeds with probability sigmoid(x . theta_star[k]).
 
     `norm_bound` is what policies may know; by default sqrt(d), as on the cube.
@@ -25,6 +27,7 @@ class Outcomes:
 
     contexts: Any
     success: Any = None
+    known: Any = None
     theta_star: Any = None
     arrival_rate: float = 0.5
     norm_bound: float | None = None
@@ -63,6 +66,14 @@ class Outcomes:
             worst = success[(success < 0.0) | (success > 1.0)][0]
             raise HeadwayError(f"outcomes: success holds {worst:g}; rates lie in [0, 1]")
         object.__setattr__(self, "success", success)
+        if self.known is not None:
+            known = finite_array("known", self.known, 2)
+            if known.shape != success.shape or (known < 0.0).any() or (known > 1.0).any():
+                raise HeadwayError(
+                    f"outcomes: known has shape {known.shape}, success {success.shape}, and its "
+                    "rates must lie in [0, 1]"
+                )
+            object.__setattr__(self, "known", known)
 
     @property
     def servers(self) -> int:
@@ -74,6 +85,11 @@ class Outcomes:
     def most_rounds(self) -> int | None:
         """No limit."""
         return None
+
+    @property
+    def remembers(self) -> bool:
+        """Do attempts that failed fail again, where outcomes are a table?"""
+        return self.success is not None
 
     @property
     def adaptive(self) -> bool:
@@ -110,6 +126,8 @@ class Outcomes:
                 contexts_by=ROWS,
                 contexts=self.contexts,
                 rates=np.empty((0, 1)) if rates is None else rates,
+                known=np.empty((0, 1)) if self.known is None else self.known,
+                concentration=math.inf if self.known is None else 0.0,
                 arrivals_by=BERNOULLI,
                 arrival_rate=float(self.arrival_rate),
             )

@@ -13,15 +13,26 @@ from headway.rng import (
     ARRIVAL,
     BURST,
     CONTEXT,
+    PAIR,
     PICK,
     SERVICE,
     VECTOR,
     fill_cube,
     fill_cubes,
     fill_normal,
+    normal,
     uniform,
 )
-from headway.state import TRUTH, Flags, Floats
+from headway.state import REALISED, TRUTH, Flags, Floats
+from headway.world.coins import (
+    expected_sticky,
+    expected_with_effect,
+    job_logit,
+    pair_rate,
+    remembers,
+    sticky_coin,
+    sticky_rate,
+)
 
 # How contexts are made, and how jobs arrive; GIVEN = from arrays.
 GIVEN, CUBE, BALL, GAUSSIAN, FINITE, ROTATING, SURPRISE, ADAPTIVE, ROWS = 0, 1, 2, 3, 4, 5, 6, 7, 8
@@ -45,9 +56,14 @@ class Problem(NamedTuple):
     arrival_rate: float = math.nan
     swing: float = 0.0  # BURSTY, PERIODIC: how far the rate leaves its mean
     period: int = 1  # BURSTY, PERIODIC: rounds
+    stickiness: float = 0.0  # of the coins of a pair
+    concentration: float = math.inf  # of a pair's rate around the model's
+    job_effect: float = 0.0  # deviation of a job's own effect on its logits
+    solvable: float = 0.0  # pair rates are redrawn until one is so large
     service_given: bool = False
     contexts: Floats = np.empty((0, 1))  # (n, d) GIVEN: row i is the i-th arriving job; ROWS: any
     rates: Floats = np.empty((0, 1))  # (n, K) ROWS: success rates; none = by theta_star
+    known: Floats = np.empty((0, 1))  # (n, K) ROWS: what is known of them; none = themselves
     arrivals: Flags = np.empty(0, np.bool_)  # (T,) GIVEN
     service: Floats = np.empty(0)  # (T,) GIVEN
 
@@ -199,12 +215,68 @@ def row_of(problem, key, number):
 
 
 @inlined
+def model_rates(problem, key, number, x, known, out):
+    """The success rate of a job at every server as the model has it, or as it is known."""
+    row = row_of(problem, key, number) if problem.rates.shape[0] > 0 else 0
+    for k in range(out.shape[0]):
+        if problem.rates.shape[0] == 0:
+            out[k] = sigmoid(dot(problem.theta_star[k], x))
+        elif known and problem.known.shape[0] > 0:
+            out[k] = problem.known[row, k]
+        else:
+            out[k] = problem.rates[row, k]
+
+
+@inlined
 def know_job(problem, params, queue, key, row):
-    """For one who knows the success rates: where they are given, they are the job's means."""
-    if params.learner == TRUTH and problem.rates.shape[0] > 0:
-        true_row = row_of(problem, key, queue.arrival[row])
-        for k in range(queue.free.shape[0]):
-            queue.mean[row, k] = problem.rates[true_row, k]
+    """For one who knows the success rates: the chance of the job's next attempt at every server,
+    given its failures; for one who knows what became of them, the realised rate. In the paper's
+    world the logit of both is the job's cached mean already.
+    """
+    if params.learner in (TRUTH, REALISED) and (remembers(problem) or problem.rates.shape[0] > 0):
+        servers = queue.free.shape[0]
+        x = np.empty(queue.context.shape[1])
+        rates = np.empty(servers)
+        copy_row(queue.context, row, x)
+        number = queue.arrival[row]
+        knows_all = params.learner == REALISED
+        model_rates(problem, key, number, x, not knows_all, rates)
+        for k in range(servers):
+            if knows_all:
+                queue.mean[row, k] = realised_rate(problem, key, number, rates, k)
+            else:
+                queue.mean[row, k] = expected_rate(problem, rates, queue.attempts[row], k)
+
+
+@inlined
+def realised_rate(problem, key, number, rates, server):
+    """How often this job really succeeds at this server."""
+    rate = rates[server]
+    if problem.rates.shape[0] > 0:
+        return rate
+    if problem.concentration < np.inf:
+        return pair_rate(key, number, server, rates, problem.concentration, problem.solvable)
+    if problem.job_effect > 0.0:
+        return sigmoid(job_logit(key, number, rate, problem.job_effect))
+    if problem.stickiness > 0.0:
+        return sticky_rate(normal(key, PAIR, number, server), rate, problem.stickiness)
+    return rate
+
+
+@inlined
+def expected_rate(problem, rates, attempts, server):
+    """The chance of an attempt after these failures, to one who knows all but the draws."""
+    rate = rates[server]
+    failures = attempts[server]
+    if problem.concentration < np.inf:
+        if failures == 0:
+            return rate
+        return rate * problem.concentration / (problem.concentration + failures)
+    if problem.job_effect > 0.0:
+        return expected_with_effect(rates, server, attempts, problem.job_effect)
+    if problem.stickiness > 0.0:
+        return expected_sticky(rate, failures, problem.stickiness)
+    return rate
 
 
 @inlined
@@ -212,7 +284,19 @@ def succeeds(problem, key, t, number, x, server):
     """Does the server succeed with the number-th job in round t (U[t,2] <= mu)?"""
     if problem.rates.shape[0] > 0:  # 0 never succeeds, 1 always does
         return uniform(key, SERVICE, t, 0) < problem.rates[row_of(problem, key, number), server]
-    rate = sigmoid(dot(problem.theta_star[server], x))
     if problem.service_given:
-        return problem.service[t - 1] <= rate
-    return uniform(key, SERVICE, t, 0) <= rate
+        return problem.service[t - 1] <= sigmoid(dot(problem.theta_star[server], x))
+    if remembers(problem):
+        return succeeds_again(problem, key, t, number, x, server)
+    return uniform(key, SERVICE, t, 0) <= sigmoid(dot(problem.theta_star[server], x))
+
+
+@compiled
+def succeeds_again(problem, key, t, number, x, server):
+    """`succeeds` where attempts remember."""
+    rates = np.empty(problem.theta_star.shape[0])
+    model_rates(problem, key, number, x, False, rates)
+    coin = uniform(key, SERVICE, t, 0)
+    if problem.stickiness > 0.0:
+        return sticky_coin(key, number, server, coin, problem.stickiness) <= rates[server]
+    return coin <= realised_rate(problem, key, number, rates, server)

@@ -63,6 +63,11 @@ class Scenario:
 
     `arrivals`: bernoulli; bursty (every `period` rounds a coin decides between two rates);
     periodic (a sine of that period). Both leave the mean by `swing` times what there is room for.
+
+    Attempts may remember (then the paper's lemmas are void): `stickiness` s of a pair's coins, 0 =
+    fresh, 1 = always the same; `pair_concentration` c: each pair's rate is drawn once from
+    Beta(p c, (1-p) c), all of a job's again until one is `solvable` or more; `job_effect`: the
+    deviation of a job's own effect on its logits. One of the three at a time.
     """
 
     servers: int = 5
@@ -78,15 +83,27 @@ class Scenario:
     arrivals: str = "bernoulli"
     period: int = 200
     swing: float = 0.5
+    stickiness: float = 0.0
+    pair_concentration: float | None = None
+    job_effect: float = 0.0
+    solvable: float = 0.2
 
     def __post_init__(self) -> None:
         self.check_sizes()
-        for name in ("arrival_rate", "slack", "swing"):
+        for name in ("arrival_rate", "slack", "swing", "stickiness", "job_effect", "solvable"):
             value = getattr(self, name)
             number = as_number(value)
             if number is None:
                 raise HeadwayError(f"{name} {value!r} must be a number")
             object.__setattr__(self, name, number)
+        if self.pair_concentration is not None:
+            concentration = as_number(self.pair_concentration)
+            if concentration is None:
+                raise HeadwayError(
+                    f"pair_concentration {self.pair_concentration!r} must be a number or None"
+                )
+            object.__setattr__(self, "pair_concentration", concentration)
+        self.check_memory()
         if not 0.0 < self.arrival_rate <= 1.0:
             raise HeadwayError(f"arrival_rate {self.arrival_rate!r} must be in (0, 1]")
         if not (math.isfinite(self.slack) and self.slack >= 0.0):
@@ -118,6 +135,31 @@ class Scenario:
                 f"servers {self.servers} of dimension {self.dimension} need more than "
                 f"{MOST_NUMBERS:.0e} numbers: lower either"
             )
+
+    def check_memory(self) -> None:
+        """Refuse attempts that remember in ways that make no sense."""
+        for name, most in (("stickiness", 1.0), ("solvable", 0.99), ("job_effect", math.inf)):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and 0.0 <= value <= most):
+                limit = f"in [0, {most:g}]" if most < math.inf else "finite and at least 0"
+                raise HeadwayError(f"{name} {value!r} must be {limit}")
+        concentration = self.pair_concentration
+        if concentration is not None and not (
+            math.isfinite(concentration) and concentration >= 0.0
+        ):
+            raise HeadwayError(
+                f"pair_concentration {concentration!r} must be finite and at least 0, or None"
+            )
+        if (self.stickiness > 0.0) + (concentration is not None) + (self.job_effect > 0.0) > 1:
+            raise HeadwayError(
+                "stickiness, pair_concentration and job_effect are three ways to remember: "
+                "give one at a time"
+            )
+
+    @property
+    def remembers(self) -> bool:
+        """Is an attempt more than a fresh coin?"""
+        return self.stickiness > 0.0 or self.pair_concentration is not None or self.job_effect > 0.0
 
     @property
     def norm_bound(self) -> float | None:
@@ -209,10 +251,18 @@ class Scenario:
             arrival_rate=float(self.arrival_rate),
             swing=self.swing * min(self.arrival_rate, 1.0 - self.arrival_rate),
             period=self.period,
+            stickiness=float(self.stickiness),
+            concentration=math.inf
+            if self.pair_concentration is None
+            else float(self.pair_concentration),
+            job_effect=float(self.job_effect),
+            solvable=float(self.solvable),
         )
 
     def tape(self, *, rounds: int, seed: int = 0, replica: int = 0) -> Tape:
         """The same problem as explicit arrays: for another implementation, or to look at."""
+        if self.remembers:
+            raise HeadwayError("attempts that remember have no tape: it holds one coin a round")
         if self.adaptive:
             raise HeadwayError(
                 "an adaptive world has no tape before a policy ran in it: "

@@ -174,6 +174,11 @@ class Tape:
         write_trace(Path(path), self.theta_star, {**marks, **columns})
 
     @property
+    def remembers(self) -> bool:
+        """Never: each round has a coin of its own."""
+        return False
+
+    @property
     def adaptive(self) -> bool:
         """Never: everything is written down."""
         return False
