@@ -405,7 +405,7 @@ import headway
 from headway.compiled import compilations
 for policy in headway.POLICIES:
     for learner in headway.POLICIES[policy].learners:
-        learner = None if learner in ("none", "truth") else learner
+        learner = None if learner in ("none", "truth", "realised") else learner
         headway.simulate(policy, headway.Scenario(), rounds=300, replicas=2, learner=learner)
 print(compilations())
 """

@@ -11,13 +11,13 @@ from headway.policies import POLICIES
 from headway.queue import add_job, refresh_server, remove_job
 from headway.rng import make_key
 from headway.settings import resolve
-from headway.state import new_clock, new_queue, roomier_model, to_bytes
+from headway.state import KNOWING, LEARN_NOTHING, new_clock, new_queue, roomier_model, to_bytes
 
 CASES = [
-    (policy.name, None if learner == "none" else learner)
+    (policy.name, None if learner in LEARN_NOTHING else learner)
     for policy in POLICIES.values()
     for learner in policy.learners
-    if learner != "truth"
+    if learner not in KNOWING
 ]
 
 

@@ -12,7 +12,8 @@ from headway.settings import resolve
 from headway.sim.rollout import new_tally, rollout
 from headway.sim.run import draw_instances
 from headway.state import (
-    TRUTH,
+    KNOWING,
+    LEARN_NOTHING,
     from_bytes,
     new_clock,
     new_queue,
@@ -23,7 +24,7 @@ from headway.state import (
 from headway.world.problem import arrives, draw_context, succeeds
 
 CASES = [
-    (name, None if learner in ("none", "truth") else learner)
+    (name, None if learner in LEARN_NOTHING else learner)
     for name, policy in POLICIES.items()
     for learner in policy.learners
 ]
@@ -41,7 +42,7 @@ def begin(policy, learner, given, rounds=ROUNDS):
     resolved = resolve(policy, WORLD.situation(rounds), learner=learner, given=given)
     problem = draw_instances(WORLD, seed=3, replicas=1, rounds=rounds)[0].problem
     model = roomier_model(new_model(resolved.params, WORLD.servers, WORLD.dimension), rounds)
-    if resolved.params.learner == TRUTH:
+    if resolved.learner in KNOWING:
         model.theta[:] = problem.theta_star
     queue = roomier_queue(new_queue(WORLD.servers, WORLD.dimension), rounds)
     return resolved, problem, model, queue, new_clock()
