@@ -20,7 +20,7 @@ def normal_cdf(z):
 
 @compiled
 def normal_quantile(p):
-    """The z with P(Z <= z) = p, to twelve digits: Wichura's algorithm AS 241 and one Newton step."""
+    """The z with P(Z <= z) = p, to twelve digits: Wichura's AS 241 and one Newton step."""
     if p <= 0.0:
         return -np.inf
     if p >= 1.0:

@@ -14,9 +14,9 @@ from headway.policies import POLICIES
 from headway.policy import Policy, Settings, Situation
 from headway.settings import Resolved, all_setting_names, find_policy, resolve, setting_names
 from headway.sim.run import Advance, Run, World, check_size, draw_instances, run_resolved
+from headway.state import LEARN_NOTHING
 from headway.world.problem import GIVEN, Instance
 
-LEARN_NOTHING = ("none", "truth")  # learners of policies to which no other could be given
 COLUMNS = 500  # of a compared trajectory, unless `every` says otherwise
 
 
