@@ -124,7 +124,7 @@ def test_a_learner_goes_where_it_can_and_a_remark_names_the_others():
     ("names", "given", "says"),
     [
         (["cqb-op"], {}, "'cqb-op': did you mean cqb-opt"),
-        (["zzz"], {}, "known: acqb, cqb-eps"),
+        (["zzz"], {}, "known: acqb, clairvoyant"),
         (["random", "random"], {}, "'random' is listed 2 times"),
         (None, {"kapa": 1.0}, "'kapa': did you mean kappa"),
         (["random"], {"explore_prob": 0.5}, "'explore_prob'"),
