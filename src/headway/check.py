@@ -115,8 +115,8 @@ class Stage(NamedTuple):
             self.clock, self.queue, self.key, self.problem, self.tally, last,
         )  # fmt: skip
         if self.tally.refused[0]:
-            _, job, server = self.tally.refused
-            raise Broken(f"round {self.clock.round[0]}: stopped at job {job}, server {server}")
+            t, job, server = self.tally.refused
+            raise Broken(f"round {t}: stopped at job {job}, server {server}")
 
 
 def begin(policy: Policy, learner: str, seed: int = 0, rounds: int = ROUNDS) -> Stage:

@@ -170,7 +170,7 @@ def compare(
 
     rounds, replicas = size_of(world, rounds, replicas)
     everywhere, single = parse_settings(settings or [], compare_policies)
-    chosen = pick(names or None)
+    chosen = pick(names or None, world)
     check_size(world, rounds=rounds, replicas=replicas, seed=seed, every=1, threads=threads)
     plan(chosen, world.situation(rounds), learner, everywhere, single)
     if out:

@@ -91,7 +91,7 @@ def compare(
     from headway.world.scenario import Scenario
 
     world = Scenario() if world is None else world
-    chosen = pick(policies)
+    chosen = pick(policies, world)
     check_size(world, rounds=rounds, replicas=replicas, seed=seed,
                every=1 if every is None else every, threads=threads)  # fmt: skip
     rounds, replicas, seed = int(rounds), int(replicas), int(seed)
@@ -130,10 +130,14 @@ def replayed(run: Run) -> list[Instance]:
     ]
 
 
-def pick(policies: str | Policy | Iterable[str | Policy] | None) -> list[Policy]:
-    """The policies to run, once each, `optimal` among them."""
+def pick(policies: str | Policy | Iterable[str | Policy] | None, world: World) -> list[Policy]:
+    """The policies to run, once each, `optimal` among them. By default all, the clairvoyant only
+    where it knows more than `optimal`.
+    """
     given = [policies] if isinstance(policies, str | Policy) else policies
-    wanted = [find_policy(each) for each in (POLICIES if given is None else given)]
+    if given is None:
+        given = [name for name in POLICIES if name != "clairvoyant" or world.remembers]
+    wanted = [find_policy(each) for each in given]
     names = [each.name for each in wanted]
     for name in names:
         if names.count(name) > 1:

@@ -37,7 +37,7 @@ class Tally(NamedTuple):
     server: Integers
     success: Integers
     contexts: Floats  # (rounds, d) or (0, d): the contexts of the jobs that arrived
-    refused: Integers  # (3,) 1 once the policy chose what is no pair, and that job and server
+    refused: Integers  # (3,) round, job and server, once what was chosen is no pair
 
 
 def new_tally(
@@ -94,10 +94,10 @@ def play(choose, learn, params, model, clock, queue, key, problem, tally, last):
         if queue.length[0] > 0:
             job, server = choose(params, model, clock, queue, key)
             if not (0 <= job < queue.length[0] and 0 <= server < queue.free.shape[0]):
-                tally.refused[0] = 1
+                tally.refused[0] = t
                 tally.refused[1] = job
                 tally.refused[2] = server
-                return
+                break
             copy_row(queue.context, job, x)
             copy_row(queue.attempts, job, tries)
             success = succeeds(problem, key, t, queue.arrival[job], x, server)

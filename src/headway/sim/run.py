@@ -264,7 +264,7 @@ def run_replica(
                 raise
             raise failed_policy(resolved.policy, problem, int(clock.round[0])) from problem
         if tally.refused[0]:
-            raise no_pair(resolved, model, queue, tally, int(clock.round[0]))
+            raise no_pair(resolved, model, queue, tally)
         if advance:
             advance(last - done)
         done = last
@@ -287,11 +287,12 @@ def compact(tally: Tally) -> Tally:
     )
 
 
-def no_pair(resolved: Resolved, model: Model, queue: Queue, tally: Tally, t: int) -> HeadwayError:
+def no_pair(resolved: Resolved, model: Model, queue: Queue, tally: Tally) -> HeadwayError:
     """Why a run stopped at a choice that is none, in a sentence."""
+    t, job, server = tally.refused
     said = (
-        f"policy {resolved.policy.name} chose job {tally.refused[1]}, server {tally.refused[2]} in "
-        f"round {t}, but {queue.length[0]} jobs wait (rows from 0) at {queue.free.shape[0]} servers"
+        f"policy {resolved.policy.name} chose job {job}, server {server} in round {t}, but "
+        f"{queue.length[0]} jobs wait (rows from 0) at {queue.free.shape[0]} servers"
     )
     lost = [
         name
