@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from headway.cli import research
+from headway.cli.regret import regret
 from headway.cli.reproduce import reproduce
 from headway.cli.theory import theory
 from headway.errors import HeadwayError
@@ -19,7 +20,8 @@ app = typer.Typer(
     help="Learn which server suits which job while the queue stays short.",
 )
 for command in (
-    research.policies, research.simulate, research.compare, research.check, reproduce, theory,
+    research.policies, research.simulate, research.compare, research.check, regret, reproduce,
+    theory,
 ):  # fmt: skip
     app.command()(command)
 
