@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import laboratory
 import numpy as np
 import reference
 import zoo
@@ -309,6 +310,7 @@ BENCHES = {
     "compile": bench_compile,
     "regret": bench_regret,
     **zoo.BENCHES,
+    **laboratory.BENCHES,
 }
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The command that shows when regret is made, how long mistakes live and what the bound says."""
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -25,6 +26,7 @@ from headway.cli.tables import head_line, print_json, remark, show
 from headway.errors import HeadwayError
 
 if TYPE_CHECKING:
+    from headway.sim.compare import Interval
     from headway.sim.switching import Switching
 
 MEANINGS = {
@@ -108,15 +110,15 @@ def print_regret(found: "Switching", summary: dict[str, Any]) -> None:
     half, most = summary["reach"].values()
     if most:
         console.print(
-            f"\nof the choices that still matter in the end, half are of the last {half:,} rounds, "
+            f"\nof the choices that matter in the end, half are of the last {half:,} rounds,\n"
             f"nine tenths of the last {most:,}", highlight=False,
         )  # fmt: skip
-    console.print(
-        f"the {run.rounds:,} gaps of each replica sum up to its regret, exactly; each is -1, 0 or "
-        "1\nmeans over replicas, ± 95 % (bound: jackknife); m: rate gap, root mean square; delta²: "
-        "what is\nleft in the end of a departure lost for certain",
-        style="dim", highlight=False,
-    )  # fmt: skip
+    for text in (
+        f"the {run.rounds:,} gaps of each replica, -1, 0 or 1, sum up to its regret: exactly",
+        "m: success rate lacked; delta²: chance that a departure lost is still missing",
+        "means over replicas, ± 95 % (bound: jackknife); lives in rounds",
+    ):
+        console.print(text, style="dim", highlight=False)
 
 
 def columns(table: Table, first: str, *others: str) -> Table:
@@ -141,11 +143,17 @@ def when_table(found: "Switching") -> Table:
         "queues\ndiffer",
     )  # fmt: skip
     for part in parts(found):
+        long_term = "-" if math.isnan(part.long_term) else f"{part.long_term:.3f}"
         table.add_row(
-            f"{part.first:,}-{part.last:,}", show(part.gap), f"{part.rate_gap:.3f}",
-            f"{part.long_term:.3f}", show(part.bound), f"{part.misaligned.mean:.0%}",
+            f"{part.first:,}-{part.last:,}", show_or_none(part.gap), f"{part.rate_gap:.3f}",
+            long_term, show_or_none(part.bound), f"{part.misaligned.mean:.0%}",
         )  # fmt: skip
     return table
+
+
+def show_or_none(value: "Interval") -> str:
+    """Nothing at all is a plain 0."""
+    return "0" if value.mean == 0.0 and not value.se > 0.0 else show(value)
 
 
 def mistake_table(found: "Switching") -> Table:

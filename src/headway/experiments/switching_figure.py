@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from headway.experiments.figures import LOOKS, headline
+from headway.experiments.panel_figures import save
 from headway.experiments.switching_results import SwitchResults
-from headway.files import write_whole
 from headway.state import Floats
 
 BLUE, RED = LOOKS[0], LOOKS[1]  # solid and dark, dashed and lighter
@@ -21,7 +21,7 @@ def draw_switching(results: SwitchResults, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13.0, 4.3), layout="constrained")
+    figure = Figure(figsize=(13.0, 4.3), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     when, life, apart = figure.subplots(1, 3)
     summary = results.summary
@@ -35,7 +35,7 @@ def draw_switching(results: SwitchResults, path: Path) -> None:
     for axes in (when, life, apart):
         axes.grid(visible=True, color="#dddddd", lw=0.6)
         axes.spines[["top", "right"]].set_visible(False)
-    write_whole(path, lambda target: figure.savefig(target, dpi=150, format="png"))
+    save(figure, path, "png")
 
 
 def mean_band(values: Floats) -> tuple[Floats, Floats]:
@@ -57,7 +57,7 @@ def draw_when(axes: Any, results: SwitchResults) -> None:  # noqa: ANN401
     made = np.hstack([np.zeros((replicas, 1)), results.gap.cumsum(axis=1)])
     mean, half = mean_band(made)
     bound = np.concatenate([[0.0], results.bound.cumsum()])
-    axes.plot(left, bound, color=RED[0], linestyle=RED[1], lw=1.6, label="bound: sum of m δ")
+    axes.plot(left, bound, color=RED[0], linestyle=RED[1], lw=1.6, label="bound: sum of m delta")
     axes.plot(left, mean, color=BLUE[0], linestyle=BLUE[1], lw=1.8, label="regret, 95 % band")
     axes.fill_between(left, mean - half, mean + half, color=BLUE[0], alpha=0.2, lw=0)
     axes.set_xscale("symlog", linthresh=1.0, linscale=0.4)
@@ -67,6 +67,8 @@ def draw_when(axes: Any, results: SwitchResults) -> None:  # noqa: ANN401
     axes.set_xlim(rounds, 0)
     axes.set_xlabel("rounds before the end at which optimal takes over")
     axes.set_ylabel("jobs beyond optimal in the end")
+    low, high = min(0.0, float((mean - half).min())), max(float(bound[-1]), 0.01)
+    axes.set_ylim(1.1 * low, 1.35 * max(high, float((mean + half).max())))
     axes.set_title("Where in time regret is made", fontsize=10, loc="left")
     axes.legend(frameon=False, fontsize=9, loc="upper left")
 
@@ -95,7 +97,7 @@ def draw_lives(axes: Any, results: SwitchResults) -> None:  # noqa: ANN401
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
     axes.set_xlabel("rounds until the queues are the same again")
-    axes.set_ylabel("share of mistakes that live so long")
+    axes.set_ylabel("share of mistakes that live longer")
     axes.set_title("How long a mistake lives", fontsize=10, loc="left")
     if longest > 1:
         axes.legend(frameon=False, fontsize=9, loc="lower left")
@@ -124,6 +126,7 @@ def draw_misalignment(axes: Any, results: SwitchResults) -> None:  # noqa: ANN40
     axes.set_ylim(0.0, 1.02)
     axes.set_xlim(0, rounds)
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_xlabel("round")
     axes.set_ylabel("share of rounds, 95 % band")
-    axes.set_title("Rounds in which the two queues hold different jobs", fontsize=10, loc="left")
+    axes.set_title("How often the two queues hold different jobs", fontsize=10, loc="left")
