@@ -232,3 +232,13 @@ def test_optimal_on_a_table_with_known_rates_takes_failures_as_final():
 def test_known_rates_of_the_wrong_shape_are_refused():
     with pytest.raises(headway.HeadwayError, match="known has shape"):
         headway.Outcomes(contexts=np.eye(2), success=np.eye(2), known=np.ones((2, 3)))
+
+
+def test_regret_by_switching_is_refused_where_attempts_remember():
+    from headway.sim.switching import switching_queues
+
+    contexts = np.eye(2)
+    table = headway.Outcomes(contexts=contexts, success=contexts, known=contexts)
+    for world in (headway.Scenario(stickiness=0.5), headway.Scenario(job_effect=1.0), table):
+        with pytest.raises(headway.HeadwayError, match="void where attempts remember"):
+            switching_queues("cqb-opt", world, rounds=10)

@@ -146,6 +146,12 @@ def refuse_void(world: World) -> None:
             f"world {type(world).__name__!r}: regret by switching needs success rates fixed at "
             "arrival and one coin a round, as in Scenario, Tape and Outcomes"
         )
+    remembering = isinstance(world, Scenario) and world.remembers
+    if remembering or (isinstance(world, Outcomes) and world.known is not None):
+        raise HeadwayError(
+            "regret by switching is void where attempts remember: a job's chance changes with its "
+            "failures, so no order of jobs is fixed at their arrival"
+        )
 
 
 def switch_everywhere(
