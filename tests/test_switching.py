@@ -29,9 +29,10 @@ from headway.sim.decomposition import (
 )  # fmt: skip
 from headway.sim.forks import LOST, NEITHER, NOBODY, OTHER, SAME
 from headway.sim.switching import InternalError, switch_everywhere, switching_queues
+from headway.state import LEARN_NOTHING
 
 CASES = [
-    (name, None if learner in ("none", "truth") else learner)
+    (name, None if learner in LEARN_NOTHING else learner)
     for name, policy in POLICIES.items()
     for learner in policy.learners
 ]

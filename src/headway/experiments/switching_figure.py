@@ -10,7 +10,7 @@ import numpy as np
 from headway.experiments.figures import LOOKS, headline
 from headway.experiments.panel_figures import save
 from headway.experiments.switching_results import SwitchResults
-from headway.state import Floats
+from headway.state import LEARN_NOTHING, Floats
 
 BLUE, RED = LOOKS[0], LOOKS[1]  # solid and dark, dashed and lighter
 STRETCHES = 100  # of rounds, over which the share of differing queues is averaged
@@ -25,7 +25,7 @@ def draw_switching(results: SwitchResults, path: Path) -> None:
     FigureCanvasAgg(figure)
     when, life, apart = figure.subplots(1, 3)
     summary = results.summary
-    learns = summary["learner"] not in ("none", "truth")
+    learns = summary["learner"] not in LEARN_NOTHING
     name = f"{summary['policy']} ({summary['learner']})" if learns else summary["policy"]
     text = f"{name}, {summary['rounds']:,} rounds: {headline(summary)}"
     figure.suptitle(text, fontsize=10.5, color="#333333")
